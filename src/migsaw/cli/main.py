@@ -1,0 +1,69 @@
+"""The ``migsaw`` command. Verbs are modules of this package, imported only when they are called.
+
+So ``--help`` starts as fast as click itself: nothing heavier may be imported here (a test on ``sys.modules``).
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import click
+
+from migsaw import __version__
+from migsaw.errors import MigsawError
+
+# verb → what it does, in one line; the command is `migsaw.cli.<verb>:command`
+VERBS = {
+    "boards": "Boards, their profiles and how sure the geometry is.",
+    "layouts": "The layouts that one GPU of a board can have.",
+    "observe": "Read what is there: files of a cluster become one snapshot.",
+    "pack": "Plan capacity from demand alone: the fewest GPUs or the least cost, with proof.",
+    "plan": "A better partition of what a snapshot shows: steps, reasons, savings.",
+    "explain": "Why a plan does what it does, by GPU, pod or profile.",
+    "render": "The objects to apply: mig-parted files, labels, InstanceTypes, node pools, commands.",
+    "demo": "The whole job on a small built-in cluster, in seconds.",
+    "completion": "Shell completion for bash, zsh or fish.",
+}
+
+
+class LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        command = import_module(f"migsaw.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="migsaw %(version)s")
+def group() -> None:
+    """Fit GPU work into NVIDIA MIG slices and prove what that saved.
+
+    Exit codes: 0 done, 1 failed, 2 usage or invalid input, 3 done and something was found.
+    """
+
+
+def main() -> None:
+    try:
+        group.main(standalone_mode=True, prog_name="migsaw")
+    except MigsawError as problem:
+        click.echo(f"error: {problem}", err=True)
+        if problem.hint:
+            click.echo(f"hint: {problem.hint}", err=True)
+        sys.exit(problem.exit_code)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

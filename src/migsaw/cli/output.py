@@ -1,0 +1,124 @@
+"""``-o``: a format or a file name, and how tables are drawn. stdout is data, stderr is talk."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from migsaw.errors import InputError, Where
+from migsaw.report.table import Table, to_csv, to_markdown
+
+FORMATS = ("table", "wide", "json", "yaml", "csv", "md")
+SUFFIXES = {".json": "json", ".yaml": "yaml", ".yml": "yaml", ".csv": "csv", ".md": "md", ".txt": "table"}
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    format: str
+    path: Path | None = None  # None: stdout
+
+
+class OutputType(click.ParamType):
+    name = "FORMAT|FILE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Output:
+        if isinstance(value, Output):
+            return value
+        if value == "-":
+            return Output("json")
+        if value in FORMATS:
+            return Output(value)
+        if "." not in value and "/" not in value:
+            self.fail(f"{value!r} is neither a format ({', '.join(FORMATS)}) nor a file name", param, ctx)
+        path = Path(value)
+        if path.suffix not in SUFFIXES:
+            self.fail(f"{value!r}: the suffix must be one of {', '.join(SUFFIXES)}", param, ctx)
+        return Output(SUFFIXES[path.suffix], path)
+
+
+def output_option(default: str = "table") -> Callable[[F], F]:
+    text = "table, wide, json, yaml, csv, md; or a file whose suffix sets the format; - is JSON on stdout"
+    return click.option("-o", "--output", type=OutputType(), default=default, show_default=True, help=text)
+
+
+def show(output: Output, document: Any, tables: Sequence[Table], *, makes_document: bool = False) -> None:
+    """Writes ``document`` (plain data) or ``tables`` as asked.
+
+    A command that makes a document writes it and prints its tables too: on stdout where a file was named, else on
+    stderr.
+    """
+    is_data = output.format in ("json", "yaml")
+    text = _encode(document, output.format) if is_data else _draw(tables, output)
+    if output.path is not None:
+        write_file(output.path, text)
+    else:
+        sys.stdout.write(text)
+    if makes_document and is_data:
+        (sys.stdout if output.path else sys.stderr).write(_draw(tables, Output("table")))
+
+
+def write_file(path: Path, text: str) -> None:
+    """Whole or not at all: a file that is there is replaced only by a complete one."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        scratch = path.with_name(f".{path.name}.{os.getpid()}.part")
+        scratch.write_text(text, encoding="utf-8")
+        scratch.replace(path)
+    except OSError as problem:
+        raise InputError(f"cannot be written: {problem.strerror}", where=Where(str(path))) from None
+
+
+def _encode(document: Any, form: str) -> str:
+    if form == "json":
+        return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return to_yaml(document)
+
+
+def to_yaml(document: Any) -> str:
+    import io
+
+    from ruamel.yaml import YAML
+
+    yaml, out = YAML(typ="safe", pure=True), io.StringIO()
+    yaml.default_flow_style, yaml.sort_base_mapping_type_on_output = False, False  # type: ignore[assignment]
+    yaml.dump(document, out)
+    return out.getvalue()
+
+
+def _draw(tables: Sequence[Table], output: Output) -> str:
+    if output.format == "csv":
+        return "\n".join(to_csv(table) for table in tables)
+    if output.format == "md":
+        return "\n".join(to_markdown(table) for table in tables)
+    return "\n".join(draw(table if output.format == "wide" else table.narrow()) for table in tables)
+
+
+def draw(table: Table) -> str:
+    """Plain text; a terminal gets bold heads, ``NO_COLOR`` and files get none."""
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    is_terminal = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    console = Console(width=None if is_terminal else 160, force_terminal=is_terminal, highlight=False, emoji=False)
+    drawn = RichTable(box=None, pad_edge=False, header_style="bold", show_edge=False)
+    for column in table.columns:
+        drawn.add_column(column.title, justify="right" if column.right else "left", overflow="fold")
+    for row in table.rows:
+        drawn.add_row(*(Text(cell) for cell in row))
+    with console.capture() as capture:
+        if table.title:
+            console.print(Text(table.title, style="bold"))
+        console.print(drawn)
+        for line in table.footer:
+            console.print(Text(line), soft_wrap=True)
+    return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"

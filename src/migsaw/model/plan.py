@@ -1,0 +1,184 @@
+"""A plan: steps from the observed partition to a better one, with reasons, savings and disruption.
+
+Field names are those of ``plan.json``. Layouts are written as the interface says: ``["off"]`` MIG off, ``[]`` MIG on
+without instances, ``1g.10gb@0`` with and ``1g.10gb`` without a known start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from migsaw.model.reasons import Reason
+from migsaw.model.snapshot import Owner, Scope
+
+FORBID = {"extra": "forbid"}
+
+Target = Literal["mig-manager", "aks", "azureml", "kubernetes", "dra", "device-plugin", "nvidia-smi"]
+StepKind = Literal["cordon", "wait-idle", "recut", "reboot", "verify", "uncordon", "create-pool", "drain-pool", "delete-pool"]
+
+
+@dataclass(frozen=True, slots=True)
+class MadeFrom:
+    __pydantic_config__ = FORBID
+
+    snapshot_sha256: str
+    resource_versions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuPlan:
+    """One GPU. ``text`` gives the particulars of ``reason``."""
+
+    __pydantic_config__ = FORBID
+
+    node: str
+    index: int
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    reason: Reason
+    text: str = ""
+    uuid: str | None = None
+    board: str | None = None
+    pinned: tuple[str, ...] = ()
+    idle_in_use: tuple[str, ...] = ()  # instances that are held and showed no activity in the sample
+    stranded: tuple[int, int] | None = None  # (compute, memory) slices after the plan that no legal placement can use
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    __pydantic_config__ = FORBID
+
+    node: str
+    profile: str  # "off" for a whole GPU with MIG off
+
+
+@dataclass(frozen=True, slots=True)
+class PodPlan:
+    __pydantic_config__ = FORBID
+
+    namespace: str
+    name: str
+    reason: Reason
+    text: str = ""
+    before: Place | None = None
+    after: Place | None = None
+    asks: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    """What rendering needs to know of a node without the snapshot."""
+
+    __pydantic_config__ = FORBID
+
+    name: str
+    owner: Owner
+    changed: bool
+    pool: str | None = None
+    azure_size: str | None = None
+    strategy: str | None = None
+    layout_scope: Scope | None = None
+    mig_config: str | None = None  # the label's value before the plan
+
+
+@dataclass(frozen=True, slots=True)
+class PoolStep:
+    """A node pool to create or delete. ``migProfiles`` are AKS names (MIG1g …), one layout for every GPU of the pool."""
+
+    __pydantic_config__ = FORBID
+
+    name: str
+    azure_size: str
+    nodes: int
+    mig_profiles: tuple[str, ...] = ()
+    strategy: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """``seconds`` is an estimate from public reports; ``disrupts`` names pods as namespace/name."""
+
+    __pydantic_config__ = FORBID
+
+    id: str
+    kind: StepKind
+    node: str | None
+    gpus: tuple[int, ...] = ()
+    needs: tuple[str, ...] = ()
+    disrupts: tuple[str, ...] = ()
+    seconds: float | None = None
+    reversible: bool = True
+    pool: PoolStep | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One level of a lexicographic plan: its value, certified bound (same unit) and gap."""
+
+    __pydantic_config__ = FORBID
+
+    name: str
+    value: float
+    lower_bound: float
+    gap: float
+
+
+@dataclass(frozen=True, slots=True)
+class Savings:
+    """Per hour of operation. None: not known, ``source`` says why."""
+
+    __pydantic_config__ = FORBID
+
+    gpu_hours: float | None
+    usd: float | None
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class IdealRow:
+    """GPUs of one board with the same layout in the best partition, were every workload free to restart."""
+
+    __pydantic_config__ = FORBID
+
+    board: str
+    layout: tuple[str, ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ideal:
+    """The best partition for the same work on an empty fleet: what restarting would allow, with its proof."""
+
+    __pydantic_config__ = FORBID
+
+    gpus_now: int  # GPUs that the work holds now
+    gpus: int
+    lower_bound: float  # certified in exact arithmetic
+    gap: float
+    rows: tuple[IdealRow, ...] = ()
+    savings: Savings | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    __pydantic_config__ = FORBID
+
+    made_from: MadeFrom
+    target: Target | None
+    objective: float | None
+    lower_bound: float | None
+    gap: float | None
+    gpus: tuple[GpuPlan, ...]
+    pods: tuple[PodPlan, ...]
+    steps: tuple[Step, ...]
+    savings: Savings
+    nodes: tuple[NodePlan, ...] = ()
+    levels: tuple[Level, ...] = ()
+    ideal: Ideal | None = None
+    unit: str = "GPUs"
+    notes: tuple[str, ...] = ()
+    schema: Literal["migsaw/plan/v1"] = "migsaw/plan/v1"
