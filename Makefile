@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 # Public data for tests and benchmarks; what needs it says so plainly where it is not there.
 MIGSAW_DATA ?= $(abspath ../shared/data)
-REFEREE ?= ../shared/referee
+REFEREE ?= $(MIGSAW_DATA)/../referee
 export MIGSAW_DATA
 
 .PHONY: help demo test check fix bench soak referee schemas golden clean
