@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from migsaw.errors import InputError
 from migsaw.model.names import parse_profile_name
@@ -76,6 +77,10 @@ class Board:
     def placements_known(self) -> bool:
         return bool(self.profiles) and all(p.starts for p in self.profiles)
 
+    def __hash__(self) -> int:  # the fields that tell boards apart; hashing all of them would cost more than it saves
+        return hash((self.key, self.evidence, len(self.profiles)))
+
+    @lru_cache(maxsize=4096)  # noqa: B019 - boards are few and live as long as the program
     def find(self, name: str) -> Profile | None:
         """The profile of that name, alias or resource name; None if the board has none such."""
         parsed = parse_profile_name(name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from migsaw.errors import InputError
 from migsaw.model.boards import ENGINES, Board, Profile
@@ -234,31 +234,43 @@ class StateSpace:
         return tuple(frozenset(group) for group in groups.values())
 
 
-def stranded(board: Board, layout: Iterable[Placed], names: Sequence[str] | None = None) -> tuple[int, int]:
+def stranded(board: Board, layout: Iterable[Placed]) -> tuple[int, int]:
     """(compute slices, memory slices) that no further placement could use, with these instances in place.
 
-    Each of the two is what the fill that uses most of it leaves over.
+    Each of the two is what the fill that uses most of it leaves over. Media and graphics variants of a size occupy the
+    same slices as the plain one, so plain profiles decide.
     """
-    profiles = [p for p in board.profiles if names is None or p.name in names]
-    space = StateSpace(board, tuple(p.name for p in profiles if p.is_plain) or tuple(p.name for p in profiles))
-    held = [board.profile(i.profile) for i in layout]
-    arranged = arrange(board, list(layout))
-    compute = (board.compute_slices or 0) - sum(p.compute_slices for p in held)
-    memory = (board.memory_slices or 0) - sum(p.memory_slices or 0 for p in held)
-    most = _best_fill(space, arranged or (), {})
+    held = by_start(layout)
+    return _stranded(board, arrange(board, held) or held)
+
+
+@lru_cache(maxsize=4096)
+def _stranded(board: Board, layout: Layout) -> tuple[int, int]:
+    profiles = [board.profile(i.profile) for i in layout]
+    taken = 0
+    for item, profile in zip(layout, profiles, strict=True):
+        taken |= profile.mask(item.start or 0)
+    compute = (board.compute_slices or 0) - sum(p.compute_slices for p in profiles)
+    memory = (board.memory_slices or 0) - sum(p.memory_slices or 0 for p in profiles)
+    options = tuple(
+        (p.mask(start), p.compute_slices, p.memory_slices or 0)
+        for p in board.profiles
+        if p.is_plain and p.starts
+        for start in p.starts
+    )
+    most = _best_fill(options, taken, compute, {})
     return compute - most[0], memory - most[1]
 
 
-def _best_fill(space: StateSpace, layout: Layout, seen: dict[Layout, tuple[int, int]]) -> tuple[int, int]:
-    if layout in seen:
-        return seen[layout]
-    best = (0, 0)
-    for item in space.placements:
-        if item in layout or fault(space.board, [*layout, item]):
-            continue
-        profile = space.board.profile(item.profile)
-        rest = _best_fill(space, by_start([*layout, item]), seen)
-        memory = (profile.memory_slices or 0) + rest[1]
-        best = max(best[0], profile.compute_slices + rest[0]), max(best[1], memory)
-    seen[layout] = best
-    return best
+def _best_fill(
+    options: tuple[tuple[int, int, int], ...], taken: int, compute: int, seen: dict[tuple[int, int], tuple[int, int]]
+) -> tuple[int, int]:
+    """The most compute and the most memory slices that further placements can use, each for itself."""
+    if (taken, compute) not in seen:
+        best = (0, 0)
+        for mask, slices, memory in options:
+            if not taken & mask and slices <= compute:
+                rest = _best_fill(options, taken | mask, compute - slices, seen)
+                best = max(best[0], slices + rest[0]), max(best[1], memory + rest[1])
+        seen[taken, compute] = best
+    return seen[taken, compute]

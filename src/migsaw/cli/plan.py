@@ -1,0 +1,53 @@
+"""``migsaw plan``: a snapshot becomes a plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from migsaw.cli.output import Output, output_option, show
+from migsaw.cli.shared import load_catalogue
+
+TARGETS = ("mig-manager", "aks", "azureml", "kubernetes", "dra", "device-plugin", "nvidia-smi")
+
+
+@click.command()
+@click.argument("snapshot", type=click.Path(path_type=Path))
+@click.option("--fits", type=click.Path(path_type=Path), help="fits.json: the slots of workloads.")
+@click.option("--policy", type=click.Path(path_type=Path), help="policy.yaml: allowed profiles, strict MIG, head-room.")
+@click.option("--for", "target", type=click.Choice(TARGETS), help="What the plan must be expressible for.")
+@click.option("--exit-code", is_flag=True, help="Exit 3 when the plan changes something.")
+@output_option()
+@click.pass_context
+def command(
+    ctx: click.Context,
+    snapshot: Path,
+    fits: Path | None,
+    policy: Path | None,
+    target: str | None,
+    exit_code: bool,
+    output: Output,
+) -> None:
+    """A better partition of what SNAPSHOT shows. Nothing that runs is touched; nothing is applied."""
+    from migsaw.model.fits import Fits
+    from migsaw.model.policy import Policy
+    from migsaw.model.snapshot import Snapshot
+    from migsaw.observe import documents
+    from migsaw.observe.prices import load_prices
+    from migsaw.plan.make import make_plan
+    from migsaw.plan.planner import Inputs
+    from migsaw.report.plan import plan_tables
+
+    inputs = Inputs(
+        snapshot=documents.read(snapshot, Snapshot),
+        snapshot_sha256=documents.sha256(snapshot),
+        catalogue=load_catalogue(),
+        policy=documents.read(policy, Policy) if policy else Policy(),
+        fits=documents.read(fits, Fits) if fits else None,
+        target=target,  # type: ignore[arg-type]
+    )
+    plan = make_plan(inputs)
+    show(output, documents.plain(plan), plan_tables(plan), makes_document=True)
+    if exit_code and plan.steps:
+        ctx.exit(3)

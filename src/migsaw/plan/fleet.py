@@ -1,0 +1,195 @@
+"""The snapshot as the planner sees it: what each GPU offers, and whether the target may cut it anew.
+
+A GPU may be cut anew only if nothing that runs could notice: every instance on it is known to be idle, and so is all
+that the change would reset. What nobody can name counts as held (design: safety of a change).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from migsaw.errors import TargetError
+from migsaw.model.boards import Board, Catalogue
+from migsaw.model.layouts import Layout, Placed
+from migsaw.model.plan import Target
+from migsaw.model.policy import Policy
+from migsaw.model.reasons import Because, Reason
+from migsaw.model.snapshot import Gpu, Node, Snapshot
+
+WHOLE = "off"  # the item of a whole GPU, MIG off
+ANY_SLICE = "any"  # single strategy: a slice of whatever profile
+KEPT_SLICE = "kept"  # the same, of a GPU that stays as it is: for pods of which no profile is known
+
+# which owners a target can change; None: it changes nothing itself and follows what each owner can do
+REACH: Mapping[Target | None, tuple[str, ...]] = {
+    None: ("gpu-operator",),
+    "mig-manager": ("gpu-operator",),
+    "kubernetes": ("gpu-operator",),
+    "azureml": ("gpu-operator",),
+    "device-plugin": ("gpu-operator",),
+    "nvidia-smi": ("unknown",),
+    "aks": (),
+    "dra": (),
+}
+# which owners a plan for the target must find at least one node of
+NEEDS: Mapping[Target | None, tuple[str, ...]] = {
+    "mig-manager": ("gpu-operator",),
+    "nvidia-smi": ("unknown",),
+    "aks": ("aks", "aks-managed"),
+    "dra": ("dra",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FleetGpu:
+    node: Node
+    gpu: Gpu
+    board: Board | None
+    layout: Layout  # as seen; starts may be unknown
+    offers: Mapping[str, int]  # item → free instances: a profile or WHOLE; single strategy: ANY and KEPT_SLICE too
+    blocked: Because | None  # why it cannot be cut anew; None: it can
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.node.name, self.gpu.index
+
+    @property
+    def is_held(self) -> bool:
+        return any(i.state == "busy" for i in self.gpu.instances) or self.gpu.owner is not None or self._whole_busy
+
+    @property
+    def _whole_busy(self) -> bool:
+        return not self.gpu.instances and self.gpu.mig != "on" and self.gpu.state == "busy"
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    gpus: tuple[FleetGpu, ...]  # by node name, then index
+    nodes: tuple[Node, ...]  # with GPUs, by name
+
+    def of_node(self, name: str) -> tuple[FleetGpu, ...]:
+        return tuple(g for g in self.gpus if g.node.name == name)
+
+
+def is_single(node: Node) -> bool:
+    return node.strategy == "single"
+
+
+def build_fleet(snapshot: Snapshot, catalogue: Catalogue, policy: Policy, target: Target | None) -> Fleet:
+    """Raises :class:`TargetError` when the target fits no node of the snapshot."""
+    nodes = tuple(sorted((n for n in snapshot.nodes if n.gpus), key=lambda n: n.name))
+    _check_target(nodes, target, policy)
+    gpus = []
+    for node in nodes:
+        boards = {gpu.index: _board(gpu, snapshot, catalogue) for gpu in node.gpus}
+        node_block = _node_block(node, catalogue, target)
+        for gpu in sorted(node.gpus, key=lambda g: g.index):
+            block = node_block or _gpu_block(gpu, boards[gpu.index]) or _neighbour_block(node, gpu)
+            gpus.append(FleetGpu(node, gpu, boards[gpu.index], _layout(gpu), _offers(node, gpu), block))
+    return Fleet(tuple(gpus), nodes)
+
+
+def _check_target(nodes: tuple[Node, ...], target: Target | None, policy: Policy) -> None:
+    owners = sorted({n.owner for n in nodes})
+    needed = NEEDS.get(target)
+    if needed and not set(needed) & set(owners):
+        found = ", ".join(owners) or "none"
+        hint = {"gpu-operator": "mig-manager", "aks": "aks", "aks-managed": "aks", "dra": "dra"}
+        others = sorted({hint[o] for o in owners if o in hint})
+        advice = f"plan --for {' or '.join(others)}" if others else "check who owns the GPUs with `migsaw observe`"
+        raise TargetError(f"no node here is for {target}: it needs owner {' or '.join(needed)}, found {found}", hint=advice)
+    if target == "azureml" and not any(is_single(n) for n in nodes):
+        raise TargetError(
+            "no node has the single strategy, and the documented InstanceType asks for nvidia.com/gpu: 1",
+            hint="plan without --for, then render --for azureml --allow-mixed after a live probe",
+        )
+
+
+def _board(gpu: Gpu, snapshot: Snapshot, catalogue: Catalogue) -> Board | None:
+    board = catalogue.find(gpu.board) if gpu.board else None
+    reported = snapshot.geometries.get(gpu.geometry) if gpu.geometry else None
+    if board and reported:
+        return board.with_reported({p.profile_id: p.starts for p in reported})
+    return board
+
+
+def _node_block(node: Node, catalogue: Catalogue, target: Target | None) -> Because | None:
+    if node.owner in ("aks", "aks-managed"):
+        text = f"{node.owner} pools keep the layout they were made with; only a new pool can differ"
+        return Because(Reason.OWNER_CANNOT_RECUT, text)
+    if node.owner not in REACH[target]:
+        who = "nobody known owns its MIG layout" if node.owner == "unknown" else f"its GPUs are owned by {node.owner}"
+        return Because(Reason.OUT_OF_SCOPE, f"{who}; {target or 'a plan without target'} does not reach it")
+    size = catalogue.azure_sizes.get(node.azure_size or "")
+    if size is not None and not size.repartitionable:
+        return Because(Reason.HOST_OWNS_MIG, f"on {size.name} the host owns MIG, a guest cannot change it")
+    if node.mig_config_state in ("pending", "rebooting"):
+        return Because(Reason.NODE_UNAVAILABLE, f"mig-manager is at work here (state {node.mig_config_state})")
+    if not node.schedulable:
+        return Because(Reason.NODE_UNAVAILABLE, "cordoned or not ready")
+    return None
+
+
+def _gpu_block(gpu: Gpu, board: Board | None) -> Because | None:
+    if board is None:
+        return Because(Reason.BOARD_UNKNOWN, f"no geometry for {gpu.product or gpu.board or 'this board'}")
+    if not board.placements_known:
+        return Because(Reason.BOARD_UNKNOWN, f"the placements of {board.key} are not known ({board.evidence})")
+    if gpu.mig == "pending":
+        return Because(Reason.REBOOT_PENDING, "a mode change waits for a GPU reset or reboot")
+    return _holder_block(gpu)
+
+
+def _holder_block(gpu: Gpu) -> Because | None:
+    """Held itself, or perhaps held."""
+    busy = [i for i in gpu.instances if i.state == "busy"]
+    if busy:
+        names = sorted({str(i.owner) for i in busy if i.owner}) or ["a pod that nobody can name"]
+        return Because(Reason.HELD, f"{', '.join(names)} hold{'s' if len(names) == 1 else ''} {_count(len(busy))} on it")
+    unsure = [i for i in gpu.instances if i.state == "unknown"]
+    if unsure:
+        why = next((i.owner_reason for i in unsure if i.owner_reason), "not known")
+        return Because(Reason.MAY_BE_HELD, f"the holder of {_count(len(unsure))} is not known: {why}")
+    if gpu.instances or gpu.mig == "on":
+        return None
+    if gpu.owner or gpu.state == "busy":
+        return Because(Reason.HELD, f"{gpu.owner or 'a pod that nobody can name'} holds the whole GPU")
+    if gpu.state == "unknown":
+        return Because(Reason.MAY_BE_HELD, f"whether a pod holds the whole GPU is not known: {gpu.owner_reason or 'no pods given'}")
+    return None
+
+
+def _neighbour_block(node: Node, gpu: Gpu) -> Because | None:
+    """Free itself, but the change would touch the whole node: a mode change, or the single strategy."""
+    resets = gpu.mig != "on" and not gpu.instances
+    if not resets and not is_single(node):
+        return None
+    held = [other for other in node.gpus if other.index != gpu.index and _holder_block(other)]
+    if not held:
+        return None
+    why = "the single strategy needs one profile on all GPUs" if is_single(node) else "a mode change resets every GPU"
+    block = _holder_block(held[0])
+    assert block is not None
+    return Because(Reason.NODE_HELD, f"{why} of the node, and on GPU {held[0].index} {block.text}")
+
+
+def _count(n: int) -> str:
+    return "1 instance" if n == 1 else f"{n} instances"
+
+
+def _layout(gpu: Gpu) -> Layout:
+    return tuple(Placed(i.profile, i.start) for i in gpu.instances)
+
+
+def _offers(node: Node, gpu: Gpu) -> dict[str, int]:
+    """Free instances by item. On a node that takes no pods nothing is offered."""
+    if not node.schedulable:
+        return {}
+    found = Counter(i.profile for i in gpu.instances if i.state == "idle")
+    if not gpu.instances and gpu.mig == "off" and gpu.state == "idle":
+        found[WHOLE] = 1
+    if is_single(node):
+        found[ANY_SLICE] = found[KEPT_SLICE] = found.total()
+    return {item: n for item, n in sorted(found.items()) if n}

@@ -1,0 +1,254 @@
+"""The plan of a snapshot: which GPUs to cut anew for the pods that wait, without touching anything that runs.
+
+It never evicts. What restarting everything would allow is the *ideal*, computed by exact packing beside the plan.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from migsaw.model.boards import Board, Catalogue
+from migsaw.model.fits import Fits
+from migsaw.model.layouts import Layout, Placed, by_start, stranded
+from migsaw.model.names import WHOLE_GPU_RESOURCE
+from migsaw.model.plan import GpuPlan, Level, MadeFrom, NodePlan, Place, Plan, PodPlan, Savings, Step, Target
+from migsaw.model.policy import Policy
+from migsaw.model.reasons import Because, Reason
+from migsaw.model.snapshot import Node, Pod, Snapshot
+from migsaw.fit.rules import is_idle
+from migsaw.plan.assign import Assignment, assign
+from migsaw.plan.cells import build_cells, classify
+from migsaw.plan.fill import layout_for, uniform_layout
+from migsaw.plan.fleet import ANY_SLICE, KEPT_SLICE, WHOLE, Fleet, FleetGpu, build_fleet, is_single
+from migsaw.plan.steps import recut_steps
+from migsaw.plan.unserved import why_unserved
+from migsaw.plan.wants import Want, may_hold_whole, want_of
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    snapshot: Snapshot
+    snapshot_sha256: str
+    catalogue: Catalogue
+    policy: Policy
+    fits: Fits | None = None
+    target: Target | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The decision, before it is written up."""
+
+    fleet: Fleet
+    wants: tuple[Want, ...]
+    assignment: Assignment
+    after: Mapping[tuple[str, int], Layout | None]  # None: MIG off; missing: as before
+
+
+def draft_plan(inputs: Inputs) -> Draft:
+    fleet = build_fleet(inputs.snapshot, inputs.catalogue, inputs.policy, inputs.target)
+    waiting = [p for p in inputs.snapshot.pods if p.node is None]
+    wants = tuple(want_of(p, inputs.fits, inputs.policy) for p in sorted(waiting, key=lambda p: p.key))
+    classes = classify(wants, fleet)
+    cells = build_cells(fleet, classes, inputs.policy, inputs.policy.headroom)
+    done = assign([c for c, _ in classes], cells, inputs.policy.headroom)
+    after: dict[tuple[str, int], Layout | None] = {}
+    for unit, pattern in done.cuts:
+        for gpu in unit.gpus:
+            after[gpu.key] = _layout_after(gpu, dict(pattern), len(unit.gpus), inputs)
+    return Draft(fleet, wants, done, after)
+
+
+def _layout_after(gpu: FleetGpu, pattern: dict[str, int], gpus: int, inputs: Inputs) -> Layout | None:
+    board = gpu.board
+    assert board is not None
+    if WHOLE in pattern:
+        return None
+    names = [name for name, n in pattern.items() if name not in (ANY_SLICE, KEPT_SLICE) for _ in range(n)]
+    if is_single(gpu.node):
+        layout = uniform_layout(board, names[0], len(names) // gpus)
+    else:
+        layout = layout_for(board, names, gpu.layout, inputs.policy)
+    if gpu.node.owner == "gpu-operator":  # mig-parted cannot pin: the driver chooses the starts
+        return by_start(Placed(p.profile) for p in layout)
+    return layout
+
+
+# ---- writing it up ----------------------------------------------------------------------------------------------
+
+
+def write_up(inputs: Inputs, draft: Draft) -> Plan:
+    """The plan as a value, without bounds on the GPUs in use, pools and the ideal; see :mod:`migsaw.plan.make`."""
+    gpus = tuple(_gpu_plan(gpu, draft) for gpu in draft.fleet.gpus)
+    steps: list[Step] = []
+    for node in draft.fleet.nodes:
+        changed = [g for g in draft.fleet.of_node(node.name) if g.key in draft.after]
+        if changed:
+            steps += recut_steps(node, changed, _modes_change(changed, draft), inputs.target == "nvidia-smi")
+    levels = tuple(
+        Level(level.name, level.value, level.lower_bound, _gap(level.value, level.lower_bound))
+        for level in draft.assignment.levels
+    )
+    return Plan(
+        made_from=MadeFrom(inputs.snapshot_sha256, dict(sorted(inputs.snapshot.resource_versions.items()))),
+        target=inputs.target,
+        objective=None,
+        lower_bound=None,
+        gap=None,
+        gpus=gpus,
+        pods=_pod_plans(inputs, draft),
+        steps=tuple(steps),
+        savings=Savings(None, None, "not computed"),
+        nodes=tuple(_node_plan(node, draft) for node in draft.fleet.nodes),
+        levels=levels,
+    )
+
+
+def _gap(value: float, bound: float) -> float:
+    return (value - bound) / value if value else 0.0
+
+
+def _modes_change(changed: list[FleetGpu], draft: Draft) -> bool:
+    return any((g.gpu.mig != "on" and not g.gpu.instances) or draft.after[g.key] is None for g in changed)
+
+
+def shown(layout: Layout | None) -> tuple[str, ...]:
+    return ("off",) if layout is None else tuple(str(p) for p in by_start(layout))
+
+
+def before_of(gpu: FleetGpu) -> tuple[str, ...]:
+    if gpu.layout:
+        return shown(gpu.layout)
+    return ("off",) if gpu.gpu.mig in ("off", "pending") else ()
+
+
+def _gpu_plan(gpu: FleetGpu, draft: Draft) -> GpuPlan:
+    before = before_of(gpu)
+    after = shown(draft.after[gpu.key]) if gpu.key in draft.after else before
+    because = _because(gpu, draft)
+    busy = [i for i in gpu.gpu.instances if i.state != "idle"]
+    pinned = shown(tuple(Placed(i.profile, i.start) for i in busy)) if busy else ()
+    idle = tuple(
+        str(Placed(i.profile, i.start)) for i in gpu.gpu.instances if i.state == "busy" and is_idle(i.activity)
+    )
+    if gpu.gpu.owner and not gpu.layout and is_idle(gpu.gpu.activity):
+        idle = ("off",)
+    return GpuPlan(
+        node=gpu.node.name,
+        index=gpu.gpu.index,
+        before=before,
+        after=after,
+        reason=because.reason,
+        text=because.text,
+        uuid=gpu.gpu.uuid,
+        board=gpu.board.key if gpu.board else gpu.gpu.board,
+        pinned=pinned,
+        idle_in_use=idle,
+        stranded=_stranded(gpu.board, after),
+    )
+
+
+def _stranded(board: Board | None, after: tuple[str, ...]) -> tuple[int, int] | None:
+    if board is None or not board.placements_known or after == ("off",):
+        return None
+    placed = [Placed(*_split(text)) for text in after]
+    return stranded(board, placed) if all(board.find(p.profile) for p in placed) else None
+
+
+def _split(text: str) -> tuple[str, int | None]:
+    name, _, start = text.partition("@")
+    return name, int(start) if start else None
+
+
+def _because(gpu: FleetGpu, draft: Draft) -> Because:
+    if gpu.key in draft.after:
+        mine = sorted(k for k, (node, _) in draft.assignment.places.items() if node == gpu.node.name)
+        who = f"for {', '.join(mine[:3])}{' and more' if len(mine) > 3 else ''}" if mine else "for the head-room"
+        return Because(Reason.RECUT, f"all it holds is idle; cut anew {who}")
+    if gpu.blocked is not None:
+        return gpu.blocked
+    if any(node == gpu.node.name for node, _ in draft.assignment.places.values()):
+        return Because(Reason.ALREADY_RIGHT, "free slices of this node serve waiting pods as they are")
+    waiting = len(draft.wants) - len(draft.assignment.places)
+    if waiting:
+        return Because(Reason.NO_DEMAND, f"free, but none of the {waiting} pods left waiting could use a cut of it")
+    return Because(Reason.NO_DEMAND, "free, and nothing that waits needs another layout")
+
+
+def _node_plan(node: Node, draft: Draft) -> NodePlan:
+    changed = any(g.key in draft.after for g in draft.fleet.of_node(node.name))
+    return NodePlan(
+        node.name, node.owner, changed, node.pool, node.azure_size, node.strategy, node.layout_scope, node.mig_config
+    )
+
+
+def _pod_plans(inputs: Inputs, draft: Draft) -> tuple[PodPlan, ...]:
+    running = [_running(pod, draft) for pod in inputs.snapshot.pods if pod.node is not None]
+    waiting = [_waiting(want, inputs, draft) for want in draft.wants]
+    return tuple(sorted([*running, *waiting], key=lambda p: (p.namespace, p.name)))
+
+
+def _running(pod: Pod, draft: Draft) -> PodPlan:
+    held = sorted(
+        {i.profile for g in draft.fleet.of_node(pod.node or "") for i in g.gpu.instances if i.owner and str(i.owner) == pod.key}
+        | {WHOLE for g in draft.fleet.of_node(pod.node or "") if g.gpu.owner and str(g.gpu.owner) == pod.key}
+    )
+    place = Place(pod.node or "", held[0]) if len(held) == 1 else None
+    text = f"keeps {held[0]}" if place else "keeps what it holds"
+    return PodPlan(pod.namespace, pod.name, Reason.RUNNING, text, place, place, pod.asks)
+
+
+def _waiting(want: Want, inputs: Inputs, draft: Draft) -> PodPlan:
+    pod = want.pod
+    if pod.key not in draft.assignment.places:
+        because = why_unserved(want, draft.fleet, inputs.policy, draft.assignment)
+        return PodPlan(pod.namespace, pod.name, because.reason, because.text, None, None, pod.asks)
+    node, option = draft.assignment.places[pod.key]
+    place = Place(node, _profile_of(option, node, draft))
+    cut = any((g.key in draft.after) for g in draft.fleet.of_node(node))
+    kept = _offered_before(draft.fleet, node, option)
+    because = (
+        Because(Reason.FITS_FREE_SLICE, f"{place.profile} is free on {node} as it is")
+        if kept and not (cut and not _still_offered(draft, node, option))
+        else Because(Reason.SERVED_AFTER_RECUT, f"{place.profile} on {node} once its GPUs are cut anew")
+    )
+    request = _request_change(want, place, draft.fleet)
+    if place.profile == WHOLE and not may_hold_whole(pod, want.count, inputs.policy):
+        request += "; strict MIG would give it a slice, but its memory need is unknown (give --fits)"
+    return PodPlan(pod.namespace, pod.name, because.reason, because.text + request, None, place, pod.asks)
+
+
+def _request_change(want: Want, place: Place, fleet: Fleet) -> str:
+    """What the pod must ask for where its fit says another slot than its request."""
+    if not want.slots or place.profile in dict(want.asks):
+        return ""
+    node = next(n for n in fleet.nodes if n.name == place.node)
+    resource = WHOLE_GPU_RESOURCE if is_single(node) else f"nvidia.com/mig-{place.profile.replace('+', '.')}"
+    return f"; its request must become {resource}: {want.count}"
+
+
+def _profile_of(option: tuple[tuple[str, int], ...], node: str, draft: Draft) -> str:
+    named = [item for item, _ in option if item not in (ANY_SLICE, KEPT_SLICE)]
+    if named:
+        return named[0]
+    for gpu in draft.fleet.of_node(node):
+        if gpu.offers and gpu.key not in draft.after:
+            return next((i.profile for i in gpu.gpu.instances if i.state == "idle"), WHOLE)
+    return WHOLE
+
+
+def _offered_before(fleet: Fleet, node: str, option: tuple[tuple[str, int], ...]) -> bool:
+    free: Counter[str] = Counter()
+    for gpu in fleet.of_node(node):
+        free.update(gpu.offers)
+    return all(free[item] >= n for item, n in option)
+
+
+def _still_offered(draft: Draft, node: str, option: tuple[tuple[str, int], ...]) -> bool:
+    free: Counter[str] = Counter()
+    for gpu in draft.fleet.of_node(node):
+        if gpu.key not in draft.after:
+            free.update(gpu.offers)
+    return all(free[item] >= n for item, n in option)

@@ -1,0 +1,104 @@
+"""What is asked for: waiting pods as wants over items.
+
+An item is a profile name (a slice of it), ``off`` (a whole GPU), ``any`` (single strategy: a slice of any profile) or
+``kept`` (the same, on a GPU that is not cut anew). With a fit, a pod wants the slots that its workload was fitted to; without one, what its request says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from migsaw.model.boards import Board
+from migsaw.model.fits import Fit, Fits
+from migsaw.model.names import WHOLE_GPU_RESOURCE, parse_profile_name
+from migsaw.model.policy import Policy
+from migsaw.model.reasons import Because, Reason
+from migsaw.model.snapshot import Pod
+from migsaw.plan.fleet import ANY_SLICE, KEPT_SLICE, WHOLE
+
+Items = tuple[tuple[str, int], ...]  # item → number, sorted
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """A waiting pod. ``slots`` are (board key or None for any, profile) from its fit; empty: as it asks."""
+
+    pod: Pod
+    asks: Items  # as the pod says, by item
+    slots: tuple[tuple[str | None, str], ...] = ()
+    refused: Because | None = None  # policy or request make it impossible
+
+    @property
+    def count(self) -> int:
+        return sum(n for _, n in self.asks)
+
+    def options(self, board: Board | None, single: bool) -> tuple[Items, ...]:
+        """What would serve it on such a node, best first."""
+        if self.slots:
+            names = [name for key, name in self.slots if board is not None and key in (None, board.key)]
+            found = [p.name for name in names if board and (p := board.find(name))]
+            also = ((ANY_SLICE, self.count),) if single else ()
+            return tuple(((name, self.count), *also) for name in dict.fromkeys(found))
+        if single:
+            plain = all(item == WHOLE for item, _ in self.asks)
+            return (((ANY_SLICE, self.count), (KEPT_SLICE, self.count)),) if plain else ()
+        return (_on_board(self.asks, board),)
+
+
+def want_of(pod: Pod, fits: Fits | None, policy: Policy) -> Want:
+    asks: dict[str, int] = {}
+    for resource, number in pod.asks.items():
+        name = parse_profile_name(resource)
+        item = WHOLE if resource == WHOLE_GPU_RESOURCE else str(name) if name and name.compute is None else resource
+        asks[item] = asks.get(item, 0) + number
+    items = tuple(sorted(asks.items()))
+    several = asks.get(WHOLE, 0) > 1
+    fit = None if several else fit_of(pod, fits)
+    slots = _slots(fit)
+    return Want(pod, items, slots, _refusal(items, slots, policy))
+
+
+def fit_of(pod: Pod, fits: Fits | None) -> Fit | None:
+    """The first fit that names the pod's workload or selects its labels."""
+    return next((f for f in (fits.fits if fits else ()) if _covers(f, pod)), None)
+
+
+def may_hold_whole(pod: Pod, gpus: int, policy: Policy) -> bool:
+    return not policy.strict or gpus > 1 or any(e.covers(pod.namespace, pod.name) for e in policy.whole_gpus)
+
+
+def _covers(fit: Fit, pod: Pod) -> bool:
+    ref = fit.workload
+    if ref.selector is not None:
+        return bool(ref.selector.labels) and all(pod.labels.get(k) == v for k, v in ref.selector.labels.items())
+    if ref.name is None or (ref.namespace is not None and ref.namespace != pod.namespace):
+        return False
+    own = pod.workload
+    if own is not None and ref.name == own.name and ref.kind in (None, own.kind):
+        return True
+    return ref.name == pod.name and ref.kind in (None, "Pod")
+
+
+def _slots(fit: Fit | None) -> tuple[tuple[str | None, str], ...]:
+    if fit is None:
+        return ()
+    if fit.chosen is not None:
+        return ((fit.chosen.board, fit.chosen.profile),)
+    return tuple((o.board, o.profile) for o in fit.options if o.fits)
+
+
+def _refusal(items: Items, slots: tuple[tuple[str | None, str], ...], policy: Policy) -> Because | None:
+    names = [name for _, name in slots] or [item for item, _ in items if item != WHOLE]
+    if policy.profiles is None or not names:
+        return None
+    if any(name in policy.profiles for name in names):
+        return None
+    allowed = ", ".join(policy.profiles) or "none"
+    return Because(Reason.NOT_ALLOWED, f"policy allows {allowed}; the pod needs {' or '.join(sorted(set(names)))}")
+
+
+def _on_board(items: Items, board: Board | None) -> Items:
+    """Aliases as the board's own names (7g.79gb → 7g.80gb)."""
+    if board is None:
+        return items
+    return tuple(sorted((p.name if (p := board.find(item)) else item, n) for item, n in items))
