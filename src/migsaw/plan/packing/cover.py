@@ -1,0 +1,72 @@
+"""The cheapest way to serve one need in whole instances, for given prices of its options. Exact integers.
+
+min w.y  with  g.y >= need,  0 <= y <= most,  y integer. This is what makes the bound strong where few instances serve a
+need: fractions of an instance are never counted. It must not know boards, profiles or GPUs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+SHIFT = 64  # ratios of price and gain are compared and multiplied as integers with so many bits behind the point
+MOST_STEPS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """``cost`` of ``counts``; no way to serve the need costs less than ``least`` (equal, but for very hard needs)."""
+
+    cost: int
+    least: int
+    counts: tuple[int, ...]
+
+
+def cheapest_cover(prices: Sequence[int], gains: Sequence[int], need: int, most: Sequence[int]) -> Cover | None:
+    """None if the options cannot serve the need within ``most``. Depth first, best price per gain first."""
+    size = len(prices)
+    ratios = [(prices[k] << SHIFT) // gains[k] for k in range(size)]
+    order = sorted(range(size), key=lambda k: (ratios[k], -gains[k], k))
+    search = _Search([prices[k] for k in order], [gains[k] for k in order], [most[k] for k in order],
+                     [ratios[k] for k in order])
+    search.go(0, need, 0, ())
+    if search.best is None:
+        return None
+    counts = [0] * size
+    for k, n in zip(order, search.counts, strict=False):
+        counts[k] = n
+    return Cover(search.best, search.best if search.open is None else min(search.best, search.open), tuple(counts))
+
+
+class _Search:
+    def __init__(self, prices: list[int], gains: list[int], most: list[int], ratios: list[int]) -> None:
+        self.prices, self.gains, self.most, self.ratios = prices, gains, most, ratios
+        self.best: int | None = None
+        self.counts: tuple[int, ...] = ()
+        self.open: int | None = None  # the least bound among branches that were not looked at
+        self.steps = 0
+
+    def go(self, i: int, need: int, cost: int, head: tuple[int, ...]) -> None:
+        if need <= 0:
+            if self.best is None or cost < self.best:
+                self.best, self.counts = cost, head
+            return
+        if i == len(self.prices):
+            return
+        price, gain = self.prices[i], self.gains[i]
+        n = min(self.most[i], -(-need // gain))
+        while n >= 0:
+            self.steps += 1
+            rest, spent = need - n * gain, cost + n * price
+            least = spent
+            if rest > 0:
+                if i + 1 == len(self.prices):
+                    return
+                least += -(-(rest * self.ratios[i + 1]) >> SHIFT)
+            if self.best is not None and least >= self.best:
+                return  # fewer of the cheapest option cannot be cheaper
+            if self.steps > MOST_STEPS and self.best is not None:
+                self.open = least if self.open is None else min(self.open, least)
+                return
+            self.go(i + 1, rest, spent, (*head, n))
+            n -= 1

@@ -1,0 +1,115 @@
+"""The linear programme over whole choices (Dantzig-Wolfe), solved by HiGHS: good prices and a fractional plan.
+
+A column is a whole choice of one block (so many of each slot), its share is between 0 and 1. Only here is a solver used;
+nothing it says is believed: prices go to :mod:`bound`, plans are re-counted in exact arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import highspy
+import numpy as np
+
+from migsaw.plan.packing.bound import SCALE, Region
+from migsaw.plan.packing.programme import Counts, Programme
+
+INFINITY = highspy.kHighsInf
+
+
+@dataclass(frozen=True, slots=True)
+class Relaxed:
+    """``shares`` of the columns (block, choice) above zero; ``units`` as fractions; ``broken``: rows were violated."""
+
+    value: float
+    prices: tuple[int, ...]
+    shares: tuple[tuple[int, Counts, float], ...]
+    units: tuple[float, ...]
+    broken: bool
+
+
+class Master:
+    def __init__(self, programme: Programme, penalty: int) -> None:
+        self.programme = programme
+        self.size = max(1.0, max((sum(b.most) for b in programme.blocks), default=1) / 1000.0)
+        self.columns: list[tuple[int, Counts]] = []
+        self.known: set[tuple[int, Counts]] = set()
+        self.pivots = 0
+        self.highs: Any = highspy.Highs()
+        for name, value in (("output_flag", False), ("threads", 1), ("random_seed", 0), ("solver", "simplex")):
+            self.highs.setOptionValue(name, value)
+        self.units = len(programme.units)
+        self._add_rows(penalty)
+
+    def _add_rows(self, penalty: int) -> None:
+        taken = self.programme.fixed
+        for unit in self.programme.units:
+            self.highs.addCol(float(unit.cost), 0.0, unit.most / self.size, 0, [], [])
+        self.highs.addCol(float(penalty), 0.0, INFINITY, 0, [], [])  # breaks rows, at a price
+        for row in self.programme.rows:
+            room = row.constant - sum(n * taken[slot] for slot, n in row.uses.items())
+            index = [*row.units, self.units]
+            value = [*(-float(n) for n in row.units.values()), -1.0]
+            self.highs.addRow(-INFINITY, room / self.size, len(index), np.array(index, np.int32), np.array(value))
+        for _ in self.programme.blocks:
+            self.highs.addRow(1.0, 1.0, 0, [], [])
+
+    def add(self, index: int, choice: Counts) -> bool:
+        """A column; False if it is there already."""
+        if (index, choice) in self.known:
+            return False
+        self.known.add((index, choice))
+        self.columns.append((index, choice))
+        block, programme = self.programme.blocks[index], self.programme
+        taken = {slot: n for slot, n in zip(block.slots, choice, strict=True) if n}
+        cost = sum(programme.costs[slot] * n for slot, n in taken.items()) / self.size
+        where, value = [len(programme.rows) + index], [1.0]
+        for r, row in enumerate(programme.rows):
+            use = sum(row.uses.get(slot, 0) * n for slot, n in taken.items())
+            if use:
+                where.append(r)
+                value.append(use / self.size)
+        self.highs.addCol(cost, 0.0, INFINITY, len(where), np.array(where, np.int32), np.array(value))
+        return True
+
+    def enter(self, region: Region) -> None:
+        """Only columns and units of the region may be used from now on."""
+        low = [least / self.size for least, _ in region.units]
+        high = [most / self.size for _, most in region.units]
+        limits = {index: region.blocks[index] for index in region.blocks}
+        uppers = [
+            INFINITY
+            if index not in limits
+            or all(a <= n <= b for n, (a, b) in zip(choice, limits[index], strict=True))
+            else 0.0
+            for index, choice in self.columns
+        ]
+        every = np.arange(len(low), dtype=np.int32)
+        self.highs.changeColsBounds(len(low), every, np.array(low), np.array(high))
+        first = self.units + 1
+        chosen = np.arange(first, first + len(uppers), dtype=np.int32)
+        self.highs.changeColsBounds(len(uppers), chosen, np.zeros(len(uppers)), np.array(uppers))
+
+    def solve(self) -> Relaxed:
+        self.highs.run()
+        solution, info = self.highs.getSolution(), self.highs.getInfo()
+        self.pivots += max(0, info.simplex_iteration_count)
+        values, duals = solution.col_value, solution.row_dual
+        rows, first = len(self.programme.rows), self.units + 1
+        prices = tuple(max(0, round(-dual * SCALE)) for dual in duals[:rows])
+        shares = tuple((*column, share) for column, share in zip(self.columns, values[first:], strict=True) if share > 1e-9)
+        units = tuple(value * self.size for value in values[: self.units])
+        broken = values[self.units] * self.size > 1e-6
+        fixed = sum(c * n for c, n in zip(self.programme.costs, self.programme.fixed, strict=True))
+        return Relaxed(info.objective_function_value * self.size + fixed, prices, shares, units, broken)
+
+
+def averaged(programme: Programme, shares: Sequence[tuple[int, Counts, float]]) -> list[list[float]]:
+    """The fractional choice of every block."""
+    mean = [[0.0] * len(block.slots) for block in programme.blocks]
+    for index, choice, share in shares:
+        for k, n in enumerate(choice):
+            mean[index][k] += share * n
+    return mean

@@ -1,0 +1,213 @@
+"""Branch and bound over the programme: the best plan found, and a bound that was proved in exact arithmetic.
+
+Regions are taken by least bound. Each is bounded by column generation (:mod:`master` gives prices, :mod:`bound` proves);
+each fractional plan is rounded in several ways and counted exactly. The work is limited by counts that depend on the input
+alone, never by time, so the same demand gives the same plan on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from math import ceil, floor
+
+from migsaw.plan.packing.bound import SCALE, Region, certify
+from migsaw.plan.packing.cover import cheapest_cover
+from migsaw.plan.packing.master import Master, Relaxed, averaged
+from migsaw.plan.packing.programme import Counts, Programme
+
+NEAR = 1e-6
+MOST_ROUNDS = 60  # of column generation in one region
+
+Choices = tuple[Counts, ...]
+Count = Callable[[Counts], tuple[int | None, int | None]]  # taken → (cost, certified least); None: beyond at_most
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """``choices`` None: no plan was found; it is proved that there is none if ``least`` is None too."""
+
+    choices: Choices | None
+    cost: int | None
+    least: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """Limits of the work."""
+
+    regions: int
+    pivots: int
+
+
+class Search:
+    def __init__(self, programme: Programme, count: Count, ceiling: int) -> None:
+        """``ceiling``: more than any plan costs."""
+        self.programme, self.count = programme, count
+        self.best: Choices | None = None
+        self.cutoff = ceiling
+        self.master = Master(programme, penalty=10 * ceiling)
+        self.tried: set[Choices] = set()
+        self.settled: int | None = None  # least bound among single plans that cost more than their bound
+
+    # ---- plans ------------------------------------------------------------------------------------------------
+
+    def offer(self, choices: Choices) -> None:
+        """Counts a plan exactly and keeps it if it is the best so far."""
+        if choices in self.tried:
+            return
+        self.tried.add(choices)
+        cost, _ = self.count(self.programme.taken(choices))
+        if cost is not None and cost < self.cutoff:
+            self.best, self.cutoff = choices, cost
+
+    def start(self) -> None:
+        """One slot per block, and the cheapest covers by memory: crude plans, and the first columns."""
+        for index, block in enumerate(self.programme.blocks):
+            for k in range(len(block.slots)):
+                self.master.add(index, tuple(n if i == k else 0 for i, n in enumerate(block.most)))
+
+    def round_up(self, relaxed: Relaxed, region: Region) -> None:
+        weights = self._weights(relaxed.prices)
+        mean = averaged(self.programme, relaxed.shares)
+        heaviest: dict[int, tuple[float, Counts]] = {}
+        for index, choice, share in relaxed.shares:
+            if index not in heaviest or share > heaviest[index][0] + NEAR:
+                heaviest[index] = share, choice
+        self.offer(tuple(heaviest[index][1] for index in range(len(mean))))
+        self.offer(tuple(self._completed(index, mean[index], weights, region) for index in range(len(mean))))
+
+    def _completed(self, index: int, mean: Sequence[float], weights: Sequence[int], region: Region) -> Counts:
+        """What is whole of a fractional choice, and the cheapest cover of the rest."""
+        block = self.programme.blocks[index]
+        low = [floor(n + NEAR) for n in mean]
+        rest = block.need - sum(n * gain for n, gain in zip(low, block.gains, strict=True))
+        most = [high - n for n, (_, high) in zip(low, region.limits(index, block), strict=True)]
+        found = cheapest_cover([weights[slot] for slot in block.slots], block.gains, rest, [max(0, m) for m in most])
+        more = found.counts if found else (0,) * len(low)
+        return tuple(a + b for a, b in zip(low, more, strict=True))
+
+    def _weights(self, prices: Sequence[int]) -> list[int]:
+        weights = [SCALE * cost for cost in self.programme.costs]
+        for row, price in zip(self.programme.rows, prices, strict=True):
+            for slot, n in row.uses.items():
+                weights[slot] += price * n
+        return weights
+
+    # ---- bounds -----------------------------------------------------------------------------------------------
+
+    def bound(self, region: Region) -> tuple[int | None, Relaxed | None]:
+        """(certified bound, fractional plan); (None, None): the region is empty."""
+        first = certify(self.programme, region, [0] * len(self.programme.rows))
+        if first is None:
+            return None, None
+        self._add(first.choices)
+        self.master.enter(region)
+        least, relaxed = first.least, None
+        for _ in range(MOST_ROUNDS):
+            relaxed = self.master.solve()
+            found = certify(self.programme, region, relaxed.prices)
+            assert found is not None
+            least = max(least, found.least)
+            if least >= self.cutoff or ceil(relaxed.value - NEAR) <= least or not self._add(found.choices):
+                break
+        return least, relaxed
+
+    def _add(self, choices: Iterable[Counts]) -> bool:
+        return any([self.master.add(index, choice) for index, choice in enumerate(choices)])
+
+    # ---- branch and bound -------------------------------------------------------------------------------------
+
+    def run(self, effort: Effort) -> Found:
+        self.start()
+        whole = Region(tuple((0, unit.most) for unit in self.programme.units))
+        heap: list[tuple[int, int, Region]] = [(0, 0, whole)]
+        number, least_open = 0, 0
+        while heap:
+            parent, _, region = heappop(heap)
+            if parent >= self.cutoff:
+                break
+            if number > effort.regions or self.master.pivots > effort.pivots:
+                return Found(self.best, self.cutoff if self.best else None, max(parent, least_open))
+            least_open = parent
+            least, relaxed = self.bound(self._tightened(region))
+            if least is None or relaxed is None or least >= self.cutoff:
+                continue
+            self.round_up(relaxed, region)
+            if max(least, parent) >= self.cutoff:
+                continue
+            parts = self.split(region, relaxed)
+            for part in parts:
+                number += 1
+                heappush(heap, (max(least, parent), -number, part))
+            if not parts:
+                self._settle(region)
+        if self.best is None:
+            return Found(None, None, self.settled)
+        return Found(self.best, self.cutoff, self.cutoff if self.settled is None else min(self.cutoff, self.settled))
+
+    def _settle(self, region: Region) -> None:
+        """One plan is left in the region: its own certified bound counts (lower than its cost without a proof only)."""
+        choices = tuple(tuple(low for low, _ in region.limits(i, b)) for i, b in enumerate(self.programme.blocks))
+        self.offer(choices)
+        _, least = self.count(self.programme.taken(choices))
+        if least is not None and least < self.cutoff:
+            self.settled = least if self.settled is None else min(self.settled, least)
+
+    def _tightened(self, region: Region) -> Region:
+        """No unit alone may cost as much as the best plan."""
+        pairs = zip(region.units, self.programme.units, strict=True)
+        return replace(
+            region,
+            units=tuple((low, min(high, (self.cutoff - 1) // u.cost) if u.cost else high) for (low, high), u in pairs),
+        )
+
+    def split(self, region: Region, relaxed: Relaxed) -> list[Region]:
+        units = [
+            (min(x - floor(x), ceil(x) - x) * max(1, unit.cost), v)
+            for v, (x, unit) in enumerate(zip(relaxed.units, self.programme.units, strict=True))
+            if min(x - floor(x), ceil(x) - x) > 1e-5
+        ]
+        if units:
+            v = max(units, key=lambda pair: (pair[0], -pair[1]))[1]
+            low, high = region.units[v]
+            at = floor(relaxed.units[v])
+            return [self._with_unit(region, v, at + 1, high), self._with_unit(region, v, low, at)]
+        mean = averaged(self.programme, relaxed.shares)
+        parts = [
+            (min(x - floor(x), ceil(x) - x), index, k)
+            for index, counts in enumerate(mean)
+            for k, x in enumerate(counts)
+            if min(x - floor(x), ceil(x) - x) > 1e-5
+        ]
+        if parts:
+            _, index, k = max(parts, key=lambda part: (part[0], -part[1], -part[2]))
+            at = floor(mean[index][k])
+            return self._cut_at(region, index, k, [(None, at), (at + 1, None)])
+        return self._split_whole(region, mean)
+
+    def _split_whole(self, region: Region, mean: Sequence[Sequence[float]]) -> list[Region]:
+        """A plan without fractions that costs more than its bound: fix one more count."""
+        for index, block in enumerate(self.programme.blocks):
+            for k, (low, high) in enumerate(region.limits(index, block)):
+                if low < high:
+                    at = round(mean[index][k])
+                    return self._cut_at(region, index, k, [(at, at), (None, at - 1), (at + 1, None)])
+        return []
+
+    def _with_unit(self, region: Region, unit: int, low: int, high: int) -> Region:
+        units = list(region.units)
+        units[unit] = (low, high)
+        return replace(region, units=tuple(units))
+
+    def _cut_at(self, region: Region, index: int, k: int, parts: Sequence[tuple[int | None, int | None]]) -> list[Region]:
+        limits = region.limits(index, self.programme.blocks[index])
+        found = []
+        for least, most in parts:
+            low = limits[k][0] if least is None else max(least, limits[k][0])
+            high = limits[k][1] if most is None else min(most, limits[k][1])
+            if low <= high:
+                changed = (*limits[:k], (low, high), *limits[k + 1 :])
+                found.append(replace(region, blocks={**region.blocks, index: changed}))
+        return found
