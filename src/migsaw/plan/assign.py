@@ -25,7 +25,7 @@ class LevelResult:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """``cuts``: unit → what it will offer. ``places``: want → (node, items). Pods not in ``places`` stay unserved."""
+    """``cuts``: unit → what of it is needed (single strategy: all that it will offer). ``places``: want → (node, items). Pods not in ``places`` stay unserved."""
 
     cuts: tuple[tuple[Unit, Items], ...]
     places: Mapping[str, tuple[str, Items]]
@@ -128,13 +128,13 @@ def _spread(
     model: _Model, x: Sequence[int], classes: Sequence[WantClass], cells: Sequence[Cell], levels: list[LevelResult]
 ) -> Assignment:
     """Names the units that are cut and gives every pod its node; a pod of several instances needs one node for all."""
-    cuts: list[tuple[Unit, Items]] = []
+    cuts: list[tuple[int, Unit, Items]] = []
     rooms: list[dict[str, Counter[str]]] = []
     todo: list[tuple[Want, int, Items]] = []
     taken: set[str] = set()
     for k, cell in enumerate(cells):
         mine = _cuts_of(model, x, k, cell)
-        cuts += mine
+        cuts += [(k, unit, pattern) for unit, pattern in mine]
         rooms.append(_room(cell, mine))
         for (c, other, option), j in model.serve.items():
             if other == k:
@@ -147,10 +147,36 @@ def _spread(
             for k, cell in enumerate(cells):
                 for option in want.options(cell.board, cell.single) if c in cell.admitted else ():
                     _settle(want, option, rooms[k], places)
+    head = Counter({(k, _own_name(cells[k], name)): x[j] for (name, k), j in model.head.items()})
     met = Counter({name: 0 for name, _ in model.head})
     for (name, _), j in model.head.items():
         met[name] += x[j]
-    return Assignment(tuple(cuts), places, met, _with_unserved(levels, classes, places))
+    needed = _needed(cuts, rooms, head)
+    return Assignment(needed, places, met, _with_unserved(levels, classes, places))
+
+
+def _needed(
+    cuts: Sequence[tuple[int, Unit, Items]], rooms: Sequence[Mapping[str, Counter[str]]], head: Counter[tuple[int, str]]
+) -> tuple[tuple[Unit, Items], ...]:
+    """What of each pattern is really used: what its node has left over is not needed, but for the head-room.
+
+    What is left of a node is taken off its cut units, last ones first, so that they can be filled otherwise.
+    """
+    spare = {(k, node): Counter(left) for k, room in enumerate(rooms) for node, left in room.items()}
+    for (k, name), count in head.items():
+        for key in sorted(key for key in spare if key[0] == k):
+            kept = min(count, spare[key][name])
+            spare[key][name] -= kept
+            count -= kept
+    rows: list[tuple[Unit, Items]] = []
+    for k, unit, pattern in reversed(cuts):
+        left, used = spare[k, unit.node], []
+        for item, n in pattern:
+            unused = 0 if len(unit.gpus) > 1 or ANY_SLICE in dict(pattern) else min(n, max(0, left[item]))
+            left[item] -= unused
+            used.append((item, n - unused))
+        rows.append((unit, tuple((item, n) for item, n in used if n)))
+    return tuple(reversed(rows))
 
 
 def _cuts_of(model: _Model, x: Sequence[int], k: int, cell: Cell) -> list[tuple[Unit, Items]]:

@@ -19,7 +19,7 @@ from migsaw.model.reasons import Because, Reason
 from migsaw.model.snapshot import Node, Pod, Snapshot
 from migsaw.fit.rules import is_idle
 from migsaw.plan.assign import Assignment, assign
-from migsaw.plan.cells import build_cells, classify
+from migsaw.plan.cells import build_cells, classify, most_of
 from migsaw.plan.fill import layout_for, uniform_layout
 from migsaw.plan.fleet import ANY_SLICE, KEPT_SLICE, WHOLE, Fleet, FleetGpu, build_fleet, is_single
 from migsaw.plan.steps import recut_steps
@@ -55,22 +55,22 @@ def draft_plan(inputs: Inputs) -> Draft:
     cells = build_cells(fleet, classes, inputs.policy, inputs.policy.headroom)
     done = assign([c for c, _ in classes], cells, inputs.policy.headroom)
     after: dict[tuple[str, int], Layout | None] = {}
-    for unit, pattern in done.cuts:
+    for unit, used in done.cuts:
         for gpu in unit.gpus:
-            after[gpu.key] = _layout_after(gpu, dict(pattern), len(unit.gpus), inputs)
+            after[gpu.key] = _layout_after(gpu, dict(used), inputs)
     return Draft(fleet, wants, done, after)
 
 
-def _layout_after(gpu: FleetGpu, pattern: dict[str, int], gpus: int, inputs: Inputs) -> Layout | None:
+def _layout_after(gpu: FleetGpu, used: dict[str, int], inputs: Inputs) -> Layout | None:
     board = gpu.board
     assert board is not None
-    if WHOLE in pattern:
+    if WHOLE in used:
         return None
-    names = [name for name, n in pattern.items() if name not in (ANY_SLICE, KEPT_SLICE) for _ in range(n)]
     if is_single(gpu.node):
-        layout = uniform_layout(board, names[0], len(names) // gpus)
+        name = next(name for name in used if name not in (ANY_SLICE, KEPT_SLICE))
+        layout = uniform_layout(board, name, most_of(board, name))
     else:
-        layout = layout_for(board, names, gpu.layout, inputs.policy)
+        layout = layout_for(board, used, gpu.layout, inputs.policy)
     if gpu.node.owner == "gpu-operator":  # mig-parted cannot pin: the driver chooses the starts
         return by_start(Placed(p.profile) for p in layout)
     return layout

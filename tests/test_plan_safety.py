@@ -1,0 +1,168 @@
+"""Nothing that runs is touched: each rule of a safe change, on the smallest cluster that shows it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from migsaw.cli.shared import load_catalogue
+from migsaw.errors import TargetError
+from migsaw.model.fits import Choice, Fit, Fits, WorkloadRef
+from migsaw.model.plan import Plan
+from migsaw.model.policy import Policy
+from migsaw.model.reasons import Reason
+from migsaw.model.snapshot import Gpu, Instance, Node, Pod, PodRef, Snapshot, Taint, Toleration
+from migsaw.plan.planner import Inputs, draft_plan, write_up
+
+CATALOGUE = load_catalogue()
+A100 = "a100-pcie-80gb"
+BUSY = Instance("1g.10gb", 7, None, PodRef("ml", "bert-0"), None, "busy")
+IDLE = Instance("1g.10gb", 8, None, None, "no pod asks for it", "idle")
+UNKNOWN = Instance("1g.10gb", 9, None, None, "two pods could hold it", "unknown")
+
+
+def gpu(index: int, *instances: Instance, mig: str = "on", **more: object) -> Gpu:
+    return replace(Gpu(index, f"GPU-{index}", A100, None, mig, instances=instances), **more)  # type: ignore[arg-type]
+
+
+def node(*gpus: Gpu, **more: object) -> Node:
+    base = Node("n1", owner="gpu-operator", strategy="mixed", layout_scope="gpu", gpus=gpus)
+    return replace(base, **more)  # type: ignore[arg-type]
+
+
+def waiting(profile: str, count: int = 1, name: str = "new-0", **more: object) -> Pod:
+    return replace(Pod("ml", name, None, "Pending", {f"nvidia.com/mig-{profile}": count}), **more)  # type: ignore[arg-type]
+
+
+def plan(node: Node, *pods: Pod, policy: Policy | None = None, target: str | None = None, fits: Fits | None = None) -> Plan:
+    inputs = Inputs(Snapshot((node,), pods), "0" * 64, CATALOGUE, policy or Policy(), fits, target)  # type: ignore[arg-type]
+    return write_up(inputs, draft_plan(inputs))
+
+
+def test_an_idle_gpu_is_cut_for_what_waits() -> None:
+    result = plan(node(gpu(0, IDLE)), waiting("3g.40gb"))
+    assert "3g.40gb" in result.gpus[0].after
+    assert result.gpus[0].reason == Reason.RECUT
+    assert result.pods[0].reason == Reason.SERVED_AFTER_RECUT
+    assert [s.kind for s in result.steps] == ["cordon", "recut", "verify", "uncordon"]
+    assert all(s.disrupts == () for s in result.steps)
+
+
+@pytest.mark.parametrize(("instance", "reason"), [(BUSY, Reason.HELD), (UNKNOWN, Reason.MAY_BE_HELD)])
+def test_a_gpu_with_one_held_instance_stays(instance: Instance, reason: Reason) -> None:
+    result = plan(node(gpu(0, instance, IDLE)), waiting("3g.40gb"))
+    assert result.gpus[0].after == result.gpus[0].before
+    assert result.gpus[0].reason == reason
+    assert result.pods[0].after is None
+    assert result.pods[0].reason == Reason.NO_ROOM
+    assert result.steps == ()
+
+
+def test_a_mode_change_is_refused_beside_anything_that_runs() -> None:
+    free = gpu(1, mig="off", state="idle")
+    assert plan(node(gpu(0, BUSY), free), waiting("3g.40gb")).gpus[1].reason == Reason.NODE_HELD
+    alone = plan(node(gpu(0, IDLE), free), waiting("3g.40gb", 1), waiting("7g.80gb", 1, "new-1"))
+    assert {g.reason for g in alone.gpus} == {Reason.RECUT}
+    assert any("resets every GPU" in s.text for s in alone.steps if s.kind == "recut")
+
+
+def test_an_ampere_vm_reboots_for_a_mode_change_and_hopper_does_not() -> None:
+    off = gpu(0, mig="off", state="idle")
+    ampere = plan(node(off, azure_size="Standard_NC24ads_A100_v4"), waiting("2g.20gb"))
+    assert "reboot" in [s.kind for s in ampere.steps]
+    hopper = plan(node(replace(off, board="h100-nvl-94gb"), azure_size="Standard_NC40ads_H100_v5"), waiting("2g.24gb"))
+    assert [s.kind for s in hopper.steps] == ["cordon", "recut", "verify", "uncordon"]
+
+
+def test_a_whole_gpu_in_use_or_in_doubt_is_not_cut() -> None:
+    held = gpu(0, mig="off", state="busy", owner=PodRef("ml", "train-0"))
+    assert plan(node(held), waiting("2g.20gb")).gpus[0].reason == Reason.HELD
+    doubt = gpu(0, mig="unknown", state="unknown")
+    assert plan(node(doubt), waiting("2g.20gb")).gpus[0].reason == Reason.MAY_BE_HELD
+    pending = gpu(0, mig="pending", state="idle")
+    assert plan(node(pending), waiting("2g.20gb")).gpus[0].reason == Reason.REBOOT_PENDING
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"owner": "aks", "layout_scope": "pool"}, Reason.OWNER_CANNOT_RECUT),
+        ({"owner": "unknown"}, Reason.OUT_OF_SCOPE),
+        ({"owner": "hami"}, Reason.OUT_OF_SCOPE),
+        ({"schedulable": False}, Reason.NODE_UNAVAILABLE),
+        ({"mig_config_state": "pending"}, Reason.NODE_UNAVAILABLE),
+        ({"azure_size": "Standard_NC128ds_xl_RTXPRO6000BSE_v6"}, Reason.HOST_OWNS_MIG),
+    ],
+)
+def test_nodes_that_no_plan_may_touch(more: dict[str, object], reason: Reason) -> None:
+    result = plan(node(gpu(0, IDLE), **more), waiting("3g.40gb"))
+    assert result.gpus[0].reason == reason
+    assert result.gpus[0].after == ("1g.10gb",)
+
+
+def test_an_existing_free_slice_is_used_before_anything_is_cut() -> None:
+    result = plan(node(gpu(0, BUSY, IDLE)), waiting("1g.10gb"))
+    assert result.pods[0].reason == Reason.FITS_FREE_SLICE
+    assert result.steps == ()
+
+
+def test_single_strategy_changes_a_node_only_as_a_whole() -> None:
+    fits = Fits((Fit(WorkloadRef("ml", "Pod", "new-0"), "measured", chosen=Choice(A100, "3g.40gb")),))
+    pod = Pod("ml", "new-0", None, "Pending", {"nvidia.com/gpu": 1})
+    single = {"strategy": "single", "layout_scope": "node"}
+    free = plan(node(gpu(0, IDLE), gpu(1, IDLE), **single), pod, fits=fits)
+    assert [g.after for g in free.gpus] == [("3g.40gb", "3g.40gb")] * 2
+    held = plan(node(gpu(0, IDLE), gpu(1, BUSY), **single), pod, fits=fits)
+    assert [g.after for g in held.gpus] == [("1g.10gb",)] * 2
+    assert held.gpus[0].reason == Reason.NODE_HELD
+
+
+def test_a_pod_without_fit_takes_any_slice_of_a_single_node_but_none_is_cut_for_it() -> None:
+    pod = Pod("ml", "new-0", None, "Pending", {"nvidia.com/gpu": 1})
+    single = {"strategy": "single", "layout_scope": "node"}
+    assert plan(node(gpu(0, BUSY, IDLE), **single), pod).pods[0].reason == Reason.FITS_FREE_SLICE
+    assert plan(node(gpu(0, BUSY), **single), pod).pods[0].reason == Reason.NO_ROOM
+
+
+def test_taints_and_selectors_are_those_of_the_scheduler() -> None:
+    taint = Taint("sku", "gpu", "NoSchedule")
+    closed = plan(node(gpu(0, IDLE), taints=(taint,)), waiting("1g.10gb"))
+    assert closed.pods[0].reason == Reason.NO_MATCHING_NODE
+    assert "sku=gpu:NoSchedule" in closed.pods[0].text
+    tolerant = waiting("1g.10gb", tolerations=(Toleration("sku", "Equal", "gpu"),))
+    assert plan(node(gpu(0, IDLE), taints=(taint,)), tolerant).pods[0].reason == Reason.FITS_FREE_SLICE
+    elsewhere = waiting("1g.10gb", node_selector={"agentpool": "other"})
+    assert plan(node(gpu(0, IDLE)), elsewhere).pods[0].reason == Reason.NO_MATCHING_NODE
+
+
+def test_policy_limits_what_is_cut_not_what_exists() -> None:
+    policy = Policy(profiles=("2g.20gb",))
+    assert plan(node(gpu(0, IDLE)), waiting("3g.40gb"), policy=policy).pods[0].reason == Reason.NOT_ALLOWED
+    assert plan(node(gpu(0, IDLE)), waiting("1g.10gb"), policy=policy).pods[0].reason == Reason.FITS_FREE_SLICE
+    assert set(plan(node(gpu(0, IDLE)), waiting("2g.20gb"), policy=policy).gpus[0].after) == {"2g.20gb"}
+
+
+def test_headroom_is_cut_for_when_nothing_waits() -> None:
+    result = plan(node(gpu(0, IDLE)), policy=Policy(headroom={"2g.20gb": 2}))
+    assert result.gpus[0].after.count("2g.20gb") >= 2
+
+
+def test_a_profile_that_no_board_has_is_named() -> None:
+    result = plan(node(gpu(0, IDLE)), waiting("1g.5gb"))
+    assert result.pods[0].reason == Reason.NO_SUCH_PROFILE
+    assert "1g.5gb" in result.pods[0].text
+    assert A100 in result.pods[0].text
+
+
+def test_a_target_that_fits_no_node_is_refused_by_name() -> None:
+    with pytest.raises(TargetError, match="no node here is for aks"):
+        plan(node(gpu(0, IDLE)), target="aks")
+    with pytest.raises(TargetError, match="azureml|single strategy"):
+        plan(node(gpu(0, IDLE)), target="azureml")
+
+
+def test_a_cut_gpu_leaves_nothing_that_a_slice_could_use() -> None:
+    result = plan(node(gpu(0, IDLE)), waiting("3g.40gb"))
+    assert result.gpus[0].after == ("1g.10gb", "1g.10gb", "2g.20gb", "3g.40gb") or result.gpus[0].stranded == (0, 0)
+    assert result.gpus[0].stranded == (0, 0)
