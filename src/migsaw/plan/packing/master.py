@@ -15,6 +15,7 @@ import numpy as np
 
 from migsaw.plan.packing.bound import SCALE, Region
 from migsaw.plan.packing.programme import Counts, Programme
+from migsaw.plan.solver import new_solver
 
 INFINITY = highspy.kHighsInf
 
@@ -37,9 +38,8 @@ class Master:
         self.columns: list[tuple[int, Counts]] = []
         self.known: set[tuple[int, Counts]] = set()
         self.pivots = 0
-        self.highs: Any = highspy.Highs()
-        for name, value in (("output_flag", False), ("threads", 1), ("random_seed", 0), ("solver", "simplex")):
-            self.highs.setOptionValue(name, value)
+        self.highs: Any = new_solver()
+        self.highs.setOptionValue("solver", "simplex")
         self.units = len(programme.units)
         self._add_rows(penalty)
 
