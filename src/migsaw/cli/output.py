@@ -112,7 +112,9 @@ def draw(table: Table) -> str:
     console = Console(width=None if is_terminal else 160, force_terminal=is_terminal, highlight=False, emoji=False)
     drawn = RichTable(box=None, pad_edge=False, header_style="bold", show_edge=False)
     for column in table.columns:
-        drawn.add_column(column.title, justify="right" if column.right else "left", overflow="fold")
+        drawn.add_column(
+            column.title, justify="right" if column.right else "left", overflow="fold", no_wrap=column.whole
+        )
     for row in table.rows:
         drawn.add_row(*(Text(cell) for cell in row))
     with console.capture() as capture:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from migsaw.cli.output import Output, output_option, show
-from migsaw.cli.shared import load_catalogue
+from migsaw.cli.shared import load_catalogue, load_facets
 
 TARGETS = ("mig-manager", "aks", "azureml", "kubernetes", "dra", "device-plugin", "nvidia-smi")
 
@@ -17,6 +17,7 @@ TARGETS = ("mig-manager", "aks", "azureml", "kubernetes", "dra", "device-plugin"
 @click.option("--fits", type=click.Path(path_type=Path), help="fits.json: the slots of workloads.")
 @click.option("--policy", type=click.Path(path_type=Path), help="policy.yaml: allowed profiles, strict MIG, head-room.")
 @click.option("--for", "target", type=click.Choice(TARGETS), help="What the plan must be expressible for.")
+@click.option("--prices", type=click.Path(path_type=Path), help="A price table instead of the built-in dated one.")
 @click.option("--exit-code", is_flag=True, help="Exit 3 when the plan changes something.")
 @output_option()
 @click.pass_context
@@ -26,6 +27,7 @@ def command(
     fits: Path | None,
     policy: Path | None,
     target: str | None,
+    prices: Path | None,
     exit_code: bool,
     output: Output,
 ) -> None:
@@ -47,7 +49,7 @@ def command(
         fits=documents.read(fits, Fits) if fits else None,
         target=target,  # type: ignore[arg-type]
     )
-    plan = make_plan(inputs)
-    show(output, documents.plain(plan), plan_tables(plan), makes_document=True)
+    plan = make_plan(inputs, load_facets(), load_prices(prices))
+    show(output, documents.plain(plan), plan_tables(plan, inputs.catalogue), makes_document=True)
     if exit_code and plan.steps:
         ctx.exit(3)

@@ -12,6 +12,7 @@ class Column:
     title: str
     right: bool = False
     wide: bool = False  # shown with ``-o wide`` and in CSV only
+    whole: bool = False  # its cells are never broken: others give way
 
 
 @dataclass(frozen=True, slots=True)
