@@ -1,0 +1,175 @@
+"""The main job from files to objects: a real A100 node whose facts were worked out by hand, and the demo's cluster.
+
+The golden files of the demo are in ``tests/golden``; ``make golden`` writes them anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+GOLDEN = Path(__file__).parent / "golden"
+PROFILE = re.compile(r"\d+g\.\d+gb(\+me\.all|\+me|\+gfx|-me)?")
+
+
+def read_mig_parted(path: Path) -> dict[str, list[tuple[list[int] | str, dict[str, int] | None]]]:
+    """A mig-parted file, read as strictly as mig-parted itself: NVIDIA/mig-parted api/spec/v1, and no GPU named twice.
+
+    Returns, per config, (devices, instances by profile), None where MIG is off.
+    """
+    document = YAML(typ="safe", pure=True).load(path)
+    assert set(document) == {"version", "mig-configs"}
+    assert document["version"] == "v1"
+    return {name: [_read_entry(entry) for entry in entries] for name, entries in document["mig-configs"].items()}
+
+
+def _read_entry(entry: dict) -> tuple:
+    enabled = entry["mig-enabled"]
+    assert isinstance(enabled, bool)
+    assert set(entry) - {"device-filter"} == {"devices", "mig-enabled"} | ({"mig-devices"} if enabled else set())
+    devices = entry["devices"]
+    assert devices == "all" or (devices and all(type(index) is int for index in devices))
+    if not enabled:
+        return devices, None
+    wanted = entry["mig-devices"]
+    assert isinstance(wanted, dict)
+    assert all(PROFILE.fullmatch(name) and type(count) is int and count > 0 for name, count in wanted.items())
+    return devices, wanted
+
+
+def layouts(config) -> dict[int, dict[str, int] | None]:
+    """GPU index → its instances; fails where a GPU is named twice."""
+    named = [(index, wanted) for devices, wanted in config for index in devices]
+    assert len({index for index, _ in named}) == len(named)
+    return dict(named)
+
+
+@pytest.fixture(scope="module")
+def real(data_dir, migsaw, tmp_path_factory):
+    """The thin thread: three files of a real node through observe, plan, explain and render."""
+    folder, dumps = tmp_path_factory.mktemp("real"), data_dir / "dcgm_exporter"
+    given = ["--nodes", dumps / "lt2.9__mig__node__3_instances.yaml", "--pods", dumps / "lt2.9__mig__pod__1g-5gb.yaml"]
+    given += ["--metrics", dumps / "lt2.9__mig__metrics__Active_2x1g.5gb_+_2g.10gb.ini"]
+    steps = (
+        ["observe", *given, "-o", "snapshot.json"],
+        ["plan", "snapshot.json", "-o", "plan.json"],
+        ["explain", "plan.json"],
+        ["render", "plan.json", "--for", "mig-manager", "--out", "render"],
+    )
+    said = {}
+    for words in steps:
+        done = migsaw(*words, cwd=folder)
+        assert done.returncode == 0, done.stderr
+        said[words[0]] = done.stdout
+    return folder, said
+
+
+def test_the_real_node_is_seen_as_it_was(real):
+    folder, _ = real
+    snapshot = json.loads((folder / "snapshot.json").read_text())
+    (node,) = snapshot["nodes"]
+    assert node["name"] == "qa-mig-worker-gpu-a100"
+    assert (node["owner"], node["strategy"], node["layout_scope"]) == ("gpu-operator", "mixed", "gpu")
+    (gpu,) = node["gpus"]
+    assert (gpu["index"], gpu["board"], gpu["mig"]) == (0, "a100-sxm4-40gb", "on")
+    assert gpu["uuid"] == "GPU-7099682b-a20d-2bcc-74ab-b9060454d81e"
+    instances = {i["gi_id"]: i for i in gpu["instances"]}
+    assert {gi: i["profile"] for gi, i in instances.items()} == {7: "1g.5gb", 9: "1g.5gb", 5: "2g.10gb"}
+    assert {i["start"] for i in instances.values()} == {None}  # nothing in these files gives one
+
+
+def test_memory_and_activity_are_those_of_the_scrape(real):
+    folder, _ = real
+    gpu = json.loads((folder / "snapshot.json").read_text())["nodes"][0]["gpus"][0]
+    shown = {i["gi_id"]: (i["memory_mib"]["used"], i["activity"]["graphics"]) for i in gpu["instances"]}
+    assert shown == {7: (98, 0.000062), 9: (4384, 0.999917), 5: (153, 0.000036)}
+    assert {i["gi_id"]: i["memory_mib"]["capacity"] for i in gpu["instances"]} == {7: 4864, 9: 4864, 5: 9855}
+
+
+def test_nobody_is_named_as_owner_and_the_reason_is_given(real):
+    """This exporter leaves pod labels empty on MIG, and the one pod asks by an annotation of its own scheduler."""
+    folder, _ = real
+    snapshot = json.loads((folder / "snapshot.json").read_text())
+    instances = snapshot["nodes"][0]["gpus"][0]["instances"]
+    assert [i["owner"] for i in instances] == [None] * 3
+    assert all(i["owner_reason"] for i in instances)
+
+
+def test_the_plan_leaves_a_node_alone_whose_holders_nobody_can_name(real):
+    folder, said = real
+    plan = json.loads((folder / "plan.json").read_text())
+    (gpu,) = plan["gpus"]
+    assert sorted(gpu["before"]) == ["1g.5gb", "1g.5gb", "2g.10gb"]
+    assert gpu["after"] == gpu["before"]
+    assert plan["lower_bound"] <= plan["objective"]
+    assert gpu["reason"] in said["explain"]
+
+
+def test_the_real_node_ends_in_a_file_that_a_strict_reader_accepts(real):
+    folder, _ = real
+    configs = [config for path in (folder / "render").glob("*.yaml") for config in _configs(path)]
+    assert len(configs) == 1
+    assert layouts(configs[0]) == {0: {"1g.5gb": 2, "2g.10gb": 1}}
+
+
+def _configs(path: Path):
+    return list(read_mig_parted(path).values()) if "mig-configs" in path.read_text() else []
+
+
+@pytest.fixture(scope="module")
+def demo(migsaw, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("demo")
+    done = migsaw("demo", "--out", folder)
+    assert done.returncode == 0, done.stderr
+    return folder, done.stdout.replace(str(folder), "DEMO")
+
+
+def _golden_files(folder: Path, said: str) -> dict[str, str]:
+    rendered = {p.relative_to(folder).as_posix(): p.read_text() for p in folder.glob("render/**/*") if p.is_file()}
+    return {"demo.txt": said, "plan.json": (folder / "plan.json").read_text(), **rendered}
+
+
+def test_the_demo_is_as_it_was_looked_at(demo):
+    found = _golden_files(*demo)
+    if os.environ.get("MIGSAW_WRITE_GOLDEN"):
+        for name, text in found.items():
+            (GOLDEN / name).parent.mkdir(parents=True, exist_ok=True)
+            (GOLDEN / name).write_text(text)
+    kept = {p.relative_to(GOLDEN).as_posix() for p in GOLDEN.glob("**/*") if p.is_file()}
+    assert kept == set(found)
+    assert {name: (GOLDEN / name).read_text() for name in found} == found
+
+
+def test_the_demo_serves_the_four_pods_that_one_gpu_can_hold(demo):
+    """Three 2g.20gb and a 1g.20gb, two memory slices each, tile the eight of the idle A100 exactly.
+
+    Nothing else that is free holds any of them, and no node has four whole GPUs for the fifth pod.
+    """
+    folder, _ = demo
+    plan = json.loads((folder / "plan.json").read_text())
+    served = {pod["name"]: pod["after"] for pod in plan["pods"] if pod["before"] is None}
+    names = ["embedder-78b6f4d5c8-4kx2p", "embedder-78b6f4d5c8-j7c9m", "embedder-78b6f4d5c8-zr5wd"]
+    place = "aks-a100x4-30274113-vmss000000"
+    assert [served[name] for name in names] == [{"node": place, "profile": "2g.20gb"}] * 3
+    assert served["lora-mistral-6hdvb"] == {"node": place, "profile": "1g.20gb"}
+    assert served["llama-70b-0"] is None
+
+
+def test_the_demo_touches_nothing_that_runs(demo):
+    folder, _ = demo
+    plan = json.loads((folder / "plan.json").read_text())
+    assert [step["disrupts"] for step in plan["steps"] if step["disrupts"]] == []
+    changed = {(gpu["node"], gpu["index"]) for gpu in plan["gpus"] if gpu["before"] != gpu["after"]}
+    assert changed == {("aks-a100x4-30274113-vmss000000", 1)}
+
+
+def test_the_demo_renders_a_file_that_a_strict_reader_accepts(demo):
+    folder, _ = demo
+    configs = [config for path in sorted((folder / "render").glob("*.yaml")) for config in _configs(path)]
+    four = next(found for found in map(layouts, configs) if set(found) == {0, 1, 2, 3})
+    assert four == {0: {"3g.40gb": 2}, 1: {"2g.20gb": 3, "1g.20gb": 1}, 2: None, 3: None}
