@@ -42,7 +42,9 @@ def random_snapshot(rng: random.Random) -> Snapshot:
     for k in range(rng.randint(1, 5)):
         profile, count = rng.choice(list(MEMORY)), rng.choice([1, 1, 1, 2])
         selector = {"kubernetes.io/hostname": "node-0"} if rng.random() < 0.2 else {}
-        pods.append(Pod("ns", f"wait-{k}", None, "Pending", {f"nvidia.com/mig-{profile}": count}, node_selector=selector))
+        pods.append(
+            Pod("ns", f"wait-{k}", None, "Pending", {f"nvidia.com/mig-{profile}": count}, node_selector=selector)
+        )
     return Snapshot(tuple(nodes), tuple(pods))
 
 

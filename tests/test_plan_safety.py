@@ -35,7 +35,9 @@ def waiting(profile: str, count: int = 1, name: str = "new-0", **more: object) -
     return replace(Pod("ml", name, None, "Pending", {f"nvidia.com/mig-{profile}": count}), **more)  # type: ignore[arg-type]
 
 
-def plan(node: Node, *pods: Pod, policy: Policy | None = None, target: str | None = None, fits: Fits | None = None) -> Plan:
+def plan(
+    node: Node, *pods: Pod, policy: Policy | None = None, target: str | None = None, fits: Fits | None = None
+) -> Plan:
     inputs = Inputs(Snapshot((node,), pods), "0" * 64, CATALOGUE, policy or Policy(), fits, target)  # type: ignore[arg-type]
     return write_up(inputs, draft_plan(inputs))
 
@@ -158,7 +160,7 @@ def test_a_profile_that_no_board_has_is_named() -> None:
 def test_a_target_that_fits_no_node_is_refused_by_name() -> None:
     with pytest.raises(TargetError, match="no node here is for aks"):
         plan(node(gpu(0, IDLE)), target="aks")
-    with pytest.raises(TargetError, match="azureml|single strategy"):
+    with pytest.raises(TargetError, match="no node has the single strategy"):
         plan(node(gpu(0, IDLE)), target="azureml")
 
 

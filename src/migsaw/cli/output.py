@@ -27,7 +27,7 @@ class Output:
     path: Path | None = None  # None: stdout
 
 
-class OutputType(click.ParamType):
+class OutputType(click.ParamType):  # type: ignore[type-arg]
     name = "FORMAT|FILE"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Output:

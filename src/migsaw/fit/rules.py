@@ -106,7 +106,9 @@ def _declared(pods: list[Pod], boards: list[Board]) -> tuple[Option, ...]:
     names = sorted({r.removeprefix(RESOURCE_PREFIX) for pod in pods for r in pod.asks if r != WHOLE_GPU_RESOURCE})
     asked = {str(parsed) for name in names if (parsed := parse_profile_name(name))}
     rows = [(board, p) for board in boards for p in board.profiles if p.name in asked]
-    return tuple(Option(b.key, p.name, True, MemoryNeed(limit=p.memory_mib), reason="declared request") for b, p in rows)
+    return tuple(
+        Option(b.key, p.name, True, MemoryNeed(limit=p.memory_mib), reason="declared request") for b, p in rows
+    )
 
 
 def _option(board: Board, profile: Profile, used_mib: int, seen: list[Seen]) -> Option:
@@ -116,7 +118,9 @@ def _option(board: Board, profile: Profile, used_mib: int, seen: list[Seen]) -> 
         return Option(board.key, profile.name, False, need, reason="memory of this profile is not known")
     if not enough:
         total = used_mib + (need.margin or 0)
-        return Option(board.key, profile.name, False, need, reason=f"{total} MiB with margin, holds {profile.memory_mib}")
+        return Option(
+            board.key, profile.name, False, need, reason=f"{total} MiB with margin, holds {profile.memory_mib}"
+        )
     sms = needed_sms(board, seen)
     if sms is not None and profile.sm_count is not None and sms > profile.sm_count:
         text = f"{sms:.0f} SMs were active in the sample, has {profile.sm_count}"

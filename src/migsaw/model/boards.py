@@ -43,7 +43,9 @@ class Profile:
     engines: tuple[int | None, ...]  # in the order of ENGINES
     starts: tuple[int, ...] | None  # legal starts; None: placements not known
     aliases: tuple[str, ...] = ()
-    sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)  # field → keys; "2+": two groups
+    sources: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict, compare=False
+    )  # field → keys; "2+": two groups
 
     @property
     def is_plain(self) -> bool:

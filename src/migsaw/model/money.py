@@ -79,5 +79,6 @@ def slice_shares(board: Board, layout: Sequence[Placed]) -> tuple[SliceShare, ..
 
 def _dominant(board: Board, placed: Placed) -> float:
     profile = board.profile(placed.profile)
-    assert board.compute_slices and board.memory_slices
+    assert board.compute_slices is not None
+    assert board.memory_slices is not None
     return max(profile.compute_slices / board.compute_slices, (profile.memory_slices or 0) / board.memory_slices)

@@ -16,7 +16,9 @@ from migsaw.model.snapshot import Owner, Scope
 FORBID = {"extra": "forbid"}
 
 Target = Literal["mig-manager", "aks", "azureml", "kubernetes", "dra", "device-plugin", "nvidia-smi"]
-StepKind = Literal["cordon", "wait-idle", "recut", "reboot", "verify", "uncordon", "create-pool", "drain-pool", "delete-pool"]
+StepKind = Literal[
+    "cordon", "wait-idle", "recut", "reboot", "verify", "uncordon", "create-pool", "drain-pool", "delete-pool"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ class NodePlan:
 
 @dataclass(frozen=True, slots=True)
 class PoolStep:
-    """A node pool to create or delete. ``migProfiles`` are AKS names (MIG1g …), one layout for every GPU of the pool."""
+    """A node pool to create. ``mig_profiles`` are AKS names (MIG1g …), one layout for every GPU of the pool."""
 
     __pydantic_config__ = FORBID
 
@@ -150,14 +152,22 @@ class IdealRow:
 
 @dataclass(frozen=True, slots=True)
 class Ideal:
-    """The best partition for the same work on an empty fleet: what restarting would allow, with its proof."""
+    """The best partition for the work that runs, on an empty fleet: what restarting it would allow, with its proof.
+
+    ``objective`` and ``lower_bound`` (certified in exact arithmetic) are in ``unit``: USD per hour where every size has
+    a price, else GPUs. GPUs are whole nodes where the owner decides by node or pool.
+    """
 
     __pydantic_config__ = FORBID
 
     gpus_now: int  # GPUs that the work holds now
     gpus: int
-    lower_bound: float  # certified in exact arithmetic
+    objective: float
+    lower_bound: float
     gap: float
+    unit: str = "GPUs"
+    gpus_with_waiting: int | None = None  # the same with all pods that wait and could be served by these boards
+    gpus_recommended: int | None = None  # the same when the recommended policy (2g and 3g slices first) chooses slots
     rows: tuple[IdealRow, ...] = ()
     savings: Savings | None = None
     text: str = ""

@@ -41,8 +41,6 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Because:
-    __pydantic_config__ = {"extra": "forbid"}
-
     reason: Reason
     text: str
 

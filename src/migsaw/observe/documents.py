@@ -21,7 +21,7 @@ def read(path: Path, kind: type[T], *, exact: bool = False) -> T:
 
 
 def parse(document: Document, kind: type[T]) -> T:
-    expected = getattr(kind, "schema", None) or _schema_of(kind)
+    expected = _schema_of(kind)
     found = document.data.get("schema") if isinstance(document.data, dict) else None
     if not isinstance(document.data, dict):
         raise InputError(f"not a {expected} document", where=Where(document.file, "1"))

@@ -25,7 +25,8 @@ class LevelResult:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """``cuts``: unit → what of it is needed (single strategy: all that it will offer). ``places``: want → (node, items). Pods not in ``places`` stay unserved."""
+    """``cuts``: unit → what of it is needed (single strategy: all that it will offer).
+    ``places``: want → (node, items). Pods not in ``places`` stay unserved."""
 
     cuts: tuple[tuple[Unit, Items], ...]
     places: Mapping[str, tuple[str, Items]]
@@ -46,7 +47,7 @@ def assign(classes: Sequence[WantClass], cells: Sequence[Cell], headroom: Mappin
     model = _model(classes, cells, headroom)
     total = sum(c.weight * len(c.wants) for c in classes)
     serve_cost = {j: -classes[c].weight for (c, _, _), j in model.serve.items()}
-    head_cost = {j: -1 for j in model.head.values()}
+    head_cost = dict.fromkeys(model.head.values(), -1)
     cut_cost = {j: cells[k].gpus_per_unit for (k, _), j in model.cut.items()}
     levels, x = [], [0] * len(model.programme.upper)
     for name, cost, offset in (
@@ -223,4 +224,3 @@ def _with_unserved(
     unserved = sum(c.weight for c in classes for w in c.wants if w.pod.key not in places)
     first = levels[0]
     return (LevelResult(first.name, unserved, first.lower_bound), *levels[1:])
-

@@ -18,7 +18,6 @@ from migsaw.plan.eligibility import admits
 from migsaw.plan.fleet import ANY_SLICE, WHOLE, Fleet, FleetGpu, is_single
 from migsaw.plan.wants import Items, Want
 
-
 MOST_NODES_APART = 50
 
 
@@ -65,7 +64,9 @@ def classify(wants: Sequence[Want], fleet: Fleet) -> list[tuple[WantClass, froze
     return [(WantClass(tuple(w), _weight(w[0], fleet)), key[2]) for key, w in rows]  # type: ignore[misc]
 
 
-def build_cells(fleet: Fleet, classes: Sequence[tuple[WantClass, frozenset[str]]], policy: Policy, extra: Iterable[str]) -> list[Cell]:
+def build_cells(
+    fleet: Fleet, classes: Sequence[tuple[WantClass, frozenset[str]]], policy: Policy, extra: Iterable[str]
+) -> list[Cell]:
     """``extra``: profiles wanted beyond the pods (head-room).
 
     A pod of several instances needs them on one node, so nodes that could take one are cells of their own, as long as
@@ -88,7 +89,9 @@ def build_cells(fleet: Fleet, classes: Sequence[tuple[WantClass, frozenset[str]]
     return [_cell(units, bool(key[2]), key[3], bool(key[4]), wanted, policy) for key, units in cells.items()]  # type: ignore[arg-type]
 
 
-def _cell(units: list[Unit], single: bool, admitted: frozenset[int], all_free: bool, wanted: set[str], policy: Policy) -> Cell:
+def _cell(
+    units: list[Unit], single: bool, admitted: frozenset[int], all_free: bool, wanted: set[str], policy: Policy
+) -> Cell:
     board, size = units[0].gpus[0].board, len(units[0].gpus)
     groups: dict[tuple[Items, bool], list[Unit]] = {}
     for unit in units:
@@ -120,8 +123,14 @@ def _undominated(board: Board, names: tuple[str, ...]) -> tuple[Items, ...]:
     if not names:
         return ()
     multisets = sorted(StateSpace(board, names).multisets, reverse=True)
-    keep = [m for m in multisets if not any(o != m and all(a <= b for a, b in zip(m, o, strict=True)) for o in multisets)]
+    keep = [
+        m for m in multisets if not any(o != m and all(a <= b for a, b in zip(m, o, strict=True)) for o in multisets)
+    ]
     return tuple(tuple((n, c) for n, c in zip(names, m, strict=True) if c) for m in keep)
+
+
+def _inside(few: tuple[int, ...], many: tuple[int, ...]) -> bool:
+    return all(a <= b for a, b in zip(few, many, strict=True))
 
 
 @lru_cache(maxsize=64)

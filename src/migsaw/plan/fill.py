@@ -42,7 +42,9 @@ def _space(board: Board, names: tuple[str, ...]) -> StateSpace:
 
 
 @lru_cache(maxsize=1024)
-def _best_completion(board: Board, names: tuple[str, ...], base: tuple[str, ...], allowed: frozenset[str]) -> tuple[str, ...]:
+def _best_completion(
+    board: Board, names: tuple[str, ...], base: tuple[str, ...], allowed: frozenset[str]
+) -> tuple[str, ...]:
     """The feasible multiset around ``base`` that uses most compute, then most memory, in the fewest instances."""
     start = Counter(base)
     best = min(

@@ -99,7 +99,9 @@ def _check_target(nodes: tuple[Node, ...], target: Target | None, policy: Policy
         hint = {"gpu-operator": "mig-manager", "aks": "aks", "aks-managed": "aks", "dra": "dra"}
         others = sorted({hint[o] for o in owners if o in hint})
         advice = f"plan --for {' or '.join(others)}" if others else "check who owns the GPUs with `migsaw observe`"
-        raise TargetError(f"no node here is for {target}: it needs owner {' or '.join(needed)}, found {found}", hint=advice)
+        raise TargetError(
+            f"no node here is for {target}: it needs owner {' or '.join(needed)}, found {found}", hint=advice
+        )
     if target == "azureml" and not any(is_single(n) for n in nodes):
         raise TargetError(
             "no node has the single strategy, and the documented InstanceType asks for nvidia.com/gpu: 1",
@@ -147,7 +149,9 @@ def _holder_block(gpu: Gpu) -> Because | None:
     busy = [i for i in gpu.instances if i.state == "busy"]
     if busy:
         names = sorted({str(i.owner) for i in busy if i.owner}) or ["a pod that nobody can name"]
-        return Because(Reason.HELD, f"{', '.join(names)} hold{'s' if len(names) == 1 else ''} {_count(len(busy))} on it")
+        return Because(
+            Reason.HELD, f"{', '.join(names)} hold{'s' if len(names) == 1 else ''} {_count(len(busy))} on it"
+        )
     unsure = [i for i in gpu.instances if i.state == "unknown"]
     if unsure:
         why = next((i.owner_reason for i in unsure if i.owner_reason), "not known")
@@ -157,7 +161,9 @@ def _holder_block(gpu: Gpu) -> Because | None:
     if gpu.owner or gpu.state == "busy":
         return Because(Reason.HELD, f"{gpu.owner or 'a pod that nobody can name'} holds the whole GPU")
     if gpu.state == "unknown":
-        return Because(Reason.MAY_BE_HELD, f"whether a pod holds the whole GPU is not known: {gpu.owner_reason or 'no pods given'}")
+        return Because(
+            Reason.MAY_BE_HELD, f"whether a pod holds the whole GPU is not known: {gpu.owner_reason or 'no pods given'}"
+        )
     return None
 
 

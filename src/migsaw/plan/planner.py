@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from migsaw.fit.rules import is_idle
 from migsaw.model.boards import Board, Catalogue
 from migsaw.model.fits import Fits
 from migsaw.model.layouts import Layout, Placed, by_start, stranded
@@ -17,7 +18,6 @@ from migsaw.model.plan import GpuPlan, Level, MadeFrom, NodePlan, Place, Plan, P
 from migsaw.model.policy import Policy
 from migsaw.model.reasons import Because, Reason
 from migsaw.model.snapshot import Node, Pod, Snapshot
-from migsaw.fit.rules import is_idle
 from migsaw.plan.assign import Assignment, assign
 from migsaw.plan.cells import build_cells, classify, most_of
 from migsaw.plan.fill import layout_for, uniform_layout
@@ -192,7 +192,12 @@ def _pod_plans(inputs: Inputs, draft: Draft) -> tuple[PodPlan, ...]:
 
 def _running(pod: Pod, draft: Draft) -> PodPlan:
     held = sorted(
-        {i.profile for g in draft.fleet.of_node(pod.node or "") for i in g.gpu.instances if i.owner and str(i.owner) == pod.key}
+        {
+            i.profile
+            for g in draft.fleet.of_node(pod.node or "")
+            for i in g.gpu.instances
+            if i.owner and str(i.owner) == pod.key
+        }
         | {WHOLE for g in draft.fleet.of_node(pod.node or "") if g.gpu.owner and str(g.gpu.owner) == pod.key}
     )
     place = Place(pod.node or "", held[0]) if len(held) == 1 else None

@@ -101,7 +101,10 @@ class _Search:
         cost = self.cost if feasible else {}
         bounds = [self.programme.safe_bound(cost, y, box) for y in _rationals(duals)]
         if not feasible:
-            bounds = [self.value if b > 0 else self.programme.safe_bound(self.cost, [Fraction(0)] * len(duals), box) for b in bounds]
+            bounds = [
+                self.value if b > 0 else self.programme.safe_bound(self.cost, [Fraction(0)] * len(duals), box)
+                for b in bounds
+            ]
         if feasible:
             self._offer([round(v) for v in x])
         bound = max(bounds)

@@ -10,12 +10,12 @@ class QuietHighs(highspy.Highs):
 
     def enableCallbacks(self) -> None:
         self.silent()
-        super().enableCallbacks()
+        super().enableCallbacks()  # type: ignore[no-untyped-call]
 
 
 def new_solver() -> QuietHighs:
     """One thread and no gap: the same input gives the same answer."""
-    solver = QuietHighs()
+    solver = QuietHighs()  # type: ignore[no-untyped-call]
     solver.silent()
     for option, value in (("threads", 1), ("mip_rel_gap", 0.0)):
         solver.setOptionValue(option, value)

@@ -33,7 +33,11 @@ def recut_steps(node: Node, changed: Sequence[FleetGpu], modes_change: bool, tar
         add("cordon", "no new pod may land while the GPUs change", 1.0)
     add("recut", _recut_text(modes_change), RECUT_SECONDS, indices)
     if reboot:
-        add("reboot", "the MIG mode of this board changes only with a reset, in a VM with a reboot of the node", REBOOT_SECONDS)
+        add(
+            "reboot",
+            "the MIG mode of this board changes only with a reset, in a VM with a reboot of the node",
+            REBOOT_SECONDS,
+        )
     add("verify", "compare what the node advertises with the plan before it is used", 30.0, indices)
     if not target_is_smi:
         add("uncordon", "only after the check held", 1.0)

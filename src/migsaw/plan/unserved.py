@@ -31,7 +31,9 @@ def why_unserved(want: Want, fleet: Fleet, policy: Policy, done: Assignment) -> 
     most = f"; {len(blocked)} of {total} GPUs there cannot be cut anew ({_commonest(why)})" if blocked else ""
     if want.count > 1:
         most += f"; all {want.count} must be on one node"
-    return Because(Reason.NO_ROOM, f"not enough room for {what}: what is free is taken by other waiting pods or too small{most}")
+    return Because(
+        Reason.NO_ROOM, f"not enough room for {what}: what is free is taken by other waiting pods or too small{most}"
+    )
 
 
 def _what(want: Want) -> str:
@@ -63,9 +65,16 @@ def _seen(node: Node, want: Want) -> bool:
 
 def _no_profile(want: Want, fleet: Fleet, what: str) -> Because:
     boards = sorted({g.board.key for g in fleet.gpus if g.board})
-    if not want.slots and want.asks and all(item != WHOLE for item, _ in want.asks) and all(map(is_single, fleet.nodes)):
+    if (
+        not want.slots
+        and want.asks
+        and all(item != WHOLE for item, _ in want.asks)
+        and all(map(is_single, fleet.nodes))
+    ):
         text = f"{what}: every node here has the single strategy and advertises nvidia.com/gpu only"
-        return Because(Reason.NO_SUCH_PROFILE, f"no node can offer {text}; ask for nvidia.com/gpu: 1 with the pool's nodeSelector")
+        return Because(
+            Reason.NO_SUCH_PROFILE, f"no node can offer {text}; ask for nvidia.com/gpu: 1 with the pool's nodeSelector"
+        )
     known = f"the boards here are {', '.join(boards)}" if boards else "no board here is known"
     return Because(Reason.NO_SUCH_PROFILE, f"no node can offer {what}: {known}; `migsaw boards` lists their profiles")
 
@@ -77,6 +86,10 @@ def _no_node(want: Want, usable: list[Node], what: str) -> Because:
         return Because(Reason.NO_MATCHING_NODE, f"no node that could offer {what} matches {selector}")
     cordoned = [n.name for n in fitting if not n.schedulable]
     if len(cordoned) == len(fitting):
-        return Because(Reason.NO_MATCHING_NODE, f"no open node: {', '.join(cordoned)} could offer {what}, but take no pods now")
+        return Because(
+            Reason.NO_MATCHING_NODE, f"no open node: {', '.join(cordoned)} could offer {what}, but take no pods now"
+        )
     taints = sorted({f"{t.key}={t.value}:{t.effect}" for n in fitting for t in n.taints})
-    return Because(Reason.NO_MATCHING_NODE, f"no toleration for {', '.join(taints)} on the nodes that could offer {what}")
+    return Because(
+        Reason.NO_MATCHING_NODE, f"no toleration for {', '.join(taints)} on the nodes that could offer {what}"
+    )

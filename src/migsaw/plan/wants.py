@@ -1,7 +1,8 @@
 """What is asked for: waiting pods as wants over items.
 
 An item is a profile name (a slice of it), ``off`` (a whole GPU), ``any`` (single strategy: a slice of any profile) or
-``kept`` (the same, on a GPU that is not cut anew). With a fit, a pod wants the slots that its workload was fitted to; without one, what its request says.
+``kept`` (the same, on a GPU that is not cut anew). With a fit, a pod wants the slots that its workload was fitted to;
+without one, what its request says.
 """
 
 from __future__ import annotations

@@ -1,0 +1,162 @@
+"""The whole plan of a snapshot: the draft, its bounds, new pools, savings, and the ideal beside it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+from migsaw.fit.rules import fits_of_snapshot
+from migsaw.model.demand import Demand, Entry, plain_demand
+from migsaw.model.fits import Fits
+from migsaw.model.money import PriceTable
+from migsaw.model.plan import Plan, PodPlan, Savings
+from migsaw.model.reasons import Reason
+from migsaw.plan.fleet import ANY_SLICE, KEPT_SLICE, WHOLE, FleetGpu
+from migsaw.plan.ideal import ideal_of
+from migsaw.plan.packing import FacetTable, pack
+from migsaw.plan.planner import Draft, Inputs, draft_plan, write_up
+from migsaw.plan.pools import new_pools
+from migsaw.plan.steps import pool_steps
+from migsaw.plan.work import in_use, work_of
+
+POOL_TARGETS = (None, "aks")
+
+
+def make_plan(inputs: Inputs, facets: FacetTable, prices: PriceTable) -> Plan:
+    """Raises TargetError where the target fits no node of the snapshot."""
+    draft = draft_plan(inputs)
+    plan = _with_pools(write_up(inputs, draft), inputs, draft, facets, prices)
+    used = gpus_in_use(draft)
+    bound = fewest_gpus(draft, facets)
+    seen = fits_of_snapshot(inputs.snapshot, inputs.catalogue)
+    fits = Fits((*(inputs.fits.fits if inputs.fits else ()), *seen.fits))
+    wants = [w for w in draft.wants if w.refused is None]
+    work = work_of(draft.fleet, wants, fits, inputs.policy, inputs.snapshot.pods, prices, inputs.catalogue)
+    sizes = tuple(sorted({n.azure_size for n in draft.fleet.nodes if n.azure_size}))
+    return replace(
+        plan,
+        objective=float(len(used)),
+        lower_bound=float(bound),
+        gap=(len(used) - bound) / len(used) if used else 0.0,
+        savings=_savings(draft, inputs, facets, prices, sizes),
+        ideal=ideal_of(work, facets, prices, sizes),
+        notes=_notes(inputs),
+    )
+
+
+# ---- GPUs in use, and the fewest that could be -------------------------------------------------------------------
+
+
+def gpus_in_use(draft: Draft) -> set[tuple[str, int]]:
+    """GPUs that hold something, or will once the waiting pods that have a place have started: held ones first."""
+    used = {g.key for g in draft.fleet.gpus if in_use(g)}
+    for node in draft.fleet.nodes:
+        wanted = _placed_on(draft, node.name)
+        gpus = sorted(draft.fleet.of_node(node.name), key=lambda g: (g.key not in used, g.key))
+        for gpu in gpus:
+            took = {item: min(n, wanted[item]) for item, n in _free_after(gpu, draft).items() if wanted[item] > 0}
+            if took:
+                used.add(gpu.key)
+                wanted.subtract(took)
+    return used
+
+
+def _placed_on(draft: Draft, node: str) -> Counter[str]:
+    wanted: Counter[str] = Counter()
+    for name, items in draft.assignment.places.values():
+        if name == node:
+            named = {item: n for item, n in items if item not in (ANY_SLICE, KEPT_SLICE)}
+            wanted.update(named or {ANY_SLICE: dict(items)[ANY_SLICE]})
+    return wanted
+
+
+def _free_after(gpu: FleetGpu, draft: Draft) -> Mapping[str, int]:
+    if gpu.key not in draft.after:
+        return gpu.offers
+    layout = draft.after[gpu.key]
+    return {WHOLE: 1} if layout is None else Counter(p.profile for p in layout)
+
+
+def fewest_gpus(draft: Draft, facets: FacetTable) -> int:
+    """Certified: no cut of these boards could hold the same instances on fewer GPUs, were all of them free to move."""
+    total = 0
+    counts: dict[str, Counter[str]] = {}
+    boards = {}
+    for gpu in draft.fleet.gpus:
+        if gpu.board is None or not gpu.board.placements_known or gpu.gpu.geometry:
+            total += in_use(gpu)
+            continue
+        boards[gpu.board.key] = gpu.board
+        if in_use(gpu) and not gpu.gpu.instances:
+            total += 1
+        for instance in gpu.gpu.instances:
+            if instance.state != "idle":
+                counts.setdefault(gpu.board.key, Counter())[instance.profile] += 1
+    for node, items in draft.assignment.places.values():
+        named = {item: n for item, n in items if item not in (ANY_SLICE, KEPT_SLICE)}
+        board = next((g.board for g in draft.fleet.of_node(node) if g.board), None)
+        if board is not None and board.key in boards:
+            total += named.pop(WHOLE, 0)
+            counts.setdefault(board.key, Counter()).update(named)
+    demand = plain_demand([Entry(key, board) for key, board in sorted(boards.items())], counts)
+    return total + (_whole_bound(demand, facets) if demand.needs else 0)
+
+
+def _whole_bound(demand: Demand, facets: FacetTable) -> int:
+    bound = pack(demand, facets).lower_bound
+    return -(-bound.numerator // bound.denominator)
+
+
+# ---- pools and money ---------------------------------------------------------------------------------------------
+
+
+def _with_pools(plan: Plan, inputs: Inputs, draft: Draft, facets: FacetTable, prices: PriceTable) -> Plan:
+    if inputs.target not in POOL_TARGETS:
+        return plan
+    unserved = [w for w in draft.wants if w.pod.key not in draft.assignment.places and w.refused is None]
+    pools, served = new_pools(unserved, draft.fleet.nodes, inputs.catalogue, prices, facets)
+    if not pools:
+        return plan
+    names = ", ".join(pool.name for pool in pools)
+    pods = tuple(_needs_pool(p, names) if f"{p.namespace}/{p.name}" in served else p for p in plan.pods)
+    return replace(plan, pods=pods, steps=(*plan.steps, *pool_steps(pools)))
+
+
+def _needs_pool(pod: PodPlan, names: str) -> PodPlan:
+    text = f"not served by what is here: {pod.text}; one of the new pools {names} would serve it"
+    return replace(pod, reason=Reason.NEEDS_NEW_POOL, text=text)
+
+
+def _savings(draft: Draft, inputs: Inputs, facets: FacetTable, prices: PriceTable, sizes: tuple[str, ...]) -> Savings:
+    """GPUs that need not be bought: those that the pods served by new cuts would take, packed exactly."""
+    counts: dict[str, Counter[str]] = {}
+    entries: dict[str, Entry] = {}
+    cost: dict[str, float | None] = {}
+    for node_name, items in draft.assignment.places.values():
+        gpus = draft.fleet.of_node(node_name)
+        board = next((g.board for g in gpus if g.board), None)
+        if board is None or not any(g.key in draft.after for g in gpus):
+            continue
+        key = f"{board.key} {gpus[0].node.azure_size or ''}"
+        entries[key] = Entry(key, board)
+        cost[key] = prices.usd_per_gpu_hour(gpus[0].node.azure_size, inputs.catalogue.azure_sizes)
+        named = {i: n for i, n in items if i not in (ANY_SLICE, KEPT_SLICE, WHOLE)}
+        counts.setdefault(key, Counter()).update(named)
+    if not any(counts.values()):
+        return Savings(0.0, 0.0, "no waiting pod is served by a new cut")
+    packing = pack(plain_demand(entries.values(), counts), facets)
+    unpriced = [key for key, n in packing.gpus.items() if n and cost[key] is None]
+    usd = None if unpriced else round(sum(n * (cost[key] or 0.0) for key, n in packing.gpus.items()), 4)
+    where = (
+        f"prices: {prices.describe(sizes)}" if usd is not None else f"money n/a (no price for {', '.join(unpriced)})"
+    )
+    source = (
+        f"per hour: GPUs that the newly served pods would need elsewhere, packed exactly; declared requests; {where}"
+    )
+    return Savings(float(packing.total), usd, source)
+
+
+def _notes(inputs: Inputs) -> tuple[str, ...]:
+    errors = [n.text for n in inputs.snapshot.notes if n.severity == "error"]
+    return tuple(f"the snapshot has a doubt: {text}" for text in errors)

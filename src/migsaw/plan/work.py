@@ -1,0 +1,212 @@
+"""The work of a snapshot as a demand: what is held, what waits, and which slots each could have.
+
+Entries are the kinds of GPUs of the fleet: a board, what one decision of its owner covers, and a price. Held slices
+keep their profile unless a fits file says otherwise; a whole GPU held by one pod may become a slice where a fit, or one
+sample of its memory, says that it fits.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from migsaw.model.boards import Board, Catalogue
+from migsaw.model.demand import Demand, Entry, Group, Need, Option
+from migsaw.model.fits import Fit, Fits
+from migsaw.model.money import PriceTable
+from migsaw.model.policy import Policy, recommended
+from migsaw.model.snapshot import Node, Pod, PodRef
+from migsaw.plan.fleet import WHOLE, Fleet, FleetGpu
+from migsaw.plan.wants import Want, fit_of, may_hold_whole
+
+EntryKey = tuple[str, str, int, str]  # board, scope, GPUs per node, Azure size
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """``held``: every slot that fits may be used; ``recommended``: the default policy chose one slot each;
+    ``all``: held and waiting work together."""
+
+    entries: tuple[Entry, ...]
+    held: Demand
+    recommended: Demand
+    all: Demand
+    gpus_held: Mapping[str, int]  # entry → GPUs that hold something now, whole nodes where the scope is a node or wider
+    left_out: int  # GPUs of boards whose placements are not known
+
+
+def entry_key(node: Node, board: Board) -> EntryKey:
+    return board.key, node.layout_scope or "gpu", len(node.gpus), node.azure_size or ""
+
+
+def work_of(
+    fleet: Fleet,
+    wants: Iterable[Want],
+    fits: Fits,
+    policy: Policy,
+    pods: Iterable[Pod],
+    prices: PriceTable,
+    catalogue: Catalogue,
+) -> Work:
+    """``fits``: the user's, then those of one sample; the first that names a workload counts."""
+    usable = [g for g in fleet.gpus if g.board is not None and g.board.placements_known]
+    entries = _entries(usable, prices, catalogue)
+    by_key = {pod.key: pod for pod in pods}
+    needs: Counter[tuple[Option, ...]] = Counter()
+    groups: Counter[tuple[str, int]] = Counter()
+    for gpu in usable:
+        name = entries[_key(gpu)].name
+        for instance in gpu.gpu.instances:
+            if instance.state != "idle":
+                needs[_slots(instance.owner, instance.profile, gpu, name, by_key, fits, policy)] += 1
+    for holders, entry, options in _whole_holders(usable, entries, by_key, fits, policy):
+        if options:
+            needs[options] += 1
+        else:
+            groups[entry, holders] += 1
+    held, chosen = (_demand(entries.values(), needs, groups, pick=pick) for pick in (False, True))
+    for want in wants:
+        options = _want_options(want, entries)
+        if options:
+            needs[options] += want.count
+        elif want.asks == ((WHOLE, want.count),) and not want.slots:
+            groups["", want.count] += 1
+    return Work(
+        tuple(entries.values()),
+        held,
+        chosen,
+        _demand(entries.values(), needs, groups, pick=False),
+        _held_gpus(fleet, usable, entries),
+        len(fleet.gpus) - len(usable),
+    )
+
+
+def _key(gpu: FleetGpu) -> EntryKey:
+    assert gpu.board is not None
+    return entry_key(gpu.node, gpu.board)
+
+
+def _entries(gpus: Iterable[FleetGpu], prices: PriceTable, catalogue: Catalogue) -> dict[EntryKey, Entry]:
+    """Prices count only where every entry has one; then money decides, else GPUs."""
+    boards = {_key(g): g.board for g in gpus if g.board}
+    cost = {key: prices.usd_per_gpu_hour(key[3] or None, catalogue.azure_sizes) for key in boards}
+    priced = all(value is not None for value in cost.values())
+    found = {}
+    for key, board in sorted(boards.items(), key=lambda row: row[0]):
+        name = " ".join(part for part in (key[0], key[3] or f"{key[2]} GPUs/node", key[1]) if part)
+        value = cost[key]
+        usd = Fraction(str(value)) if priced and value is not None else None
+        found[key] = Entry(name, board, usd, None, key[2], key[1])  # type: ignore[arg-type]
+    return found
+
+
+def _slots(
+    owner: PodRef | None, profile: str, gpu: FleetGpu, entry: str, pods: Mapping[str, Pod], fits: Fits, policy: Policy
+) -> tuple[Option, ...]:
+    """What a held slice could be: itself, or what the user's fit of its workload says for this board."""
+    board = gpu.board
+    assert board is not None
+    pod = pods.get(str(owner)) if owner else None
+    fit = fit_of(pod, fits) if pod else None
+    given = fit is not None and fit.source not in ("predicted", "declared")
+    if fit is not None and given and (found := _fitted(fit, board, entry, policy)):
+        return found
+    own = board.find(profile)
+    return (Option(entry, own.name if own else profile),)
+
+
+def _whole_holders(
+    gpus: Iterable[FleetGpu], entries: Mapping[EntryKey, Entry], pods: Mapping[str, Pod], fits: Fits, policy: Policy
+) -> list[tuple[int, str, tuple[Option, ...]]]:
+    """(GPUs, entry, slots) per holder of whole GPUs; no slots: it keeps whole GPUs. An unnamed holder keeps its GPU."""
+    holders: dict[tuple[str, str], list[FleetGpu]] = {}
+    for gpu in gpus:
+        whole = not gpu.gpu.instances and gpu.gpu.mig != "on"
+        if whole and (gpu.gpu.owner or gpu.gpu.state != "idle"):
+            who = str(gpu.gpu.owner) if gpu.gpu.owner else f"{gpu.node.name}/{gpu.gpu.index}"
+            holders.setdefault((entries[_key(gpu)].name, who), []).append(gpu)
+    rows = []
+    for (entry, who), mine in sorted(holders.items(), key=lambda row: row[0]):
+        pod, board = pods.get(who), mine[0].board
+        options: tuple[Option, ...] = ()
+        excepted = pod is None or not policy.strict or may_hold_whole(pod, len(mine), policy)
+        fit = None if excepted or pod is None else fit_of(pod, fits)
+        if fit is not None and board is not None:
+            names = (
+                [fit.chosen.profile]
+                if fit.chosen
+                else [o.profile for o in fit.options if o.fits and o.board == board.key]
+            )
+            found = [p.name for name in names if (p := board.find(name)) and policy.allows(p)]
+            options = tuple(Option(entry, name) for name in dict.fromkeys(found))
+        rows.append((len(mine), entry, options))
+    return rows
+
+
+def _fitted(fit: Fit, board: Board, entry: str, policy: Policy) -> tuple[Option, ...]:
+    """The slots of a fit on one entry; a choice binds where it is one."""
+    own = [o.profile for o in fit.options if o.fits and o.board == board.key]
+    names = [fit.chosen.profile] if fit.chosen and fit.source != "predicted" else own
+    found = [p.name for name in names if (p := board.find(name)) and policy.allows(p)]
+    return tuple(Option(entry, name) for name in dict.fromkeys(found))
+
+
+def _want_options(want: Want, entries: Mapping[EntryKey, Entry]) -> tuple[Option, ...]:
+    found = []
+    for entry in entries.values():
+        for option in want.options(entry.board, False):
+            named = [item for item, _ in option]
+            if len(named) == 1 and named[0] != WHOLE and entry.board.find(named[0]) and entry.can_make(named[0]):
+                found.append(Option(entry.name, named[0]))
+    return tuple(dict.fromkeys(found))
+
+
+def _demand(
+    entries: Iterable[Entry],
+    needs: Mapping[tuple[Option, ...], int],
+    groups: Mapping[tuple[str, int], int],
+    *,
+    pick: bool,
+) -> Demand:
+    entries = tuple(entries)
+    boards = {entry.name: entry.board for entry in entries}
+    rows: list[Need] = []
+    for options, count in sorted(needs.items(), key=lambda row: [(o.entry, o.profile) for o in row[0]]):
+        kept = _recommended(options, boards) if pick else options
+        rows.append(Need(f"work-{len(rows)}", "workload", Fraction(count), kept))
+    whole = tuple(Group(f"whole-{e or 'any'}-{n}", n, count, n > 1) for (e, n), count in sorted(groups.items()))
+    return Demand(entries, tuple(rows), whole)
+
+
+def _recommended(options: tuple[Option, ...], boards: Mapping[str, Board]) -> tuple[Option, ...]:
+    """The recommended slot of each entry among those that fit."""
+    kept = []
+    for entry in dict.fromkeys(o.entry for o in options):
+        mine = [o for o in options if o.entry == entry]
+        slot = recommended(boards[entry], tuple(boards[entry].profile(o.profile) for o in mine))
+        kept += [o for o in mine if slot is None or o.profile == slot.name]
+    return tuple(kept)
+
+
+def _held_gpus(fleet: Fleet, usable: Iterable[FleetGpu], entries: Mapping[EntryKey, Entry]) -> dict[str, int]:
+    held: Counter[str] = Counter()
+    nodes: set[tuple[str, str]] = set()
+    for gpu in usable:
+        entry = entries[_key(gpu)]
+        if not in_use(gpu):
+            continue
+        if entry.scope == "gpu":
+            held[entry.name] += 1
+        elif (entry.name, gpu.node.name) not in nodes:
+            nodes.add((entry.name, gpu.node.name))
+            held[entry.name] += len(fleet.of_node(gpu.node.name))
+    return {entry.name: held[entry.name] for entry in entries.values()}
+
+
+def in_use(gpu: FleetGpu) -> bool:
+    """Something on it is held, or may be."""
+    if gpu.gpu.instances:
+        return any(i.state != "idle" for i in gpu.gpu.instances)
+    return gpu.gpu.mig != "on" and (gpu.gpu.owner is not None or gpu.gpu.state != "idle")
