@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import click
 
@@ -17,6 +18,9 @@ from migsaw.report.table import Table, to_csv, to_markdown
 
 FORMATS = ("table", "wide", "json", "yaml", "csv", "md")
 SUFFIXES = {".json": "json", ".yaml": "yaml", ".yml": "yaml", ".csv": "csv", ".md": "md", ".txt": "table"}
+
+WIDTH = 160  # of tables that do not go to a terminal
+GAP = "  "
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -103,24 +107,51 @@ def _draw(tables: Sequence[Table], output: Output) -> str:
 
 
 def draw(table: Table) -> str:
-    """Plain text; a terminal gets bold heads, ``NO_COLOR`` and files get none."""
+    """Plain text, as wide as the terminal; a terminal gets bold heads, ``NO_COLOR`` and files get none."""
+    is_terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if is_terminal else WIDTH
+    is_bold = is_terminal and "NO_COLOR" not in os.environ
+    lines = [_bold(table.title, is_bold)] if table.title else []
+    lines += _aligned(table, is_bold) if _needed(table) <= width else _folded(table, width, is_bold)
+    return "\n".join([*lines, *table.footer]) + "\n"
+
+
+def _needed(table: Table) -> int:
+    return sum(_widths(table)) + len(GAP) * (len(table.columns) - 1)
+
+
+def _widths(table: Table) -> list[int]:
+    cells = [[column.title for column in table.columns], *table.rows]
+    return [max(map(len, column)) for column in zip(*cells, strict=True)]
+
+
+def _aligned(table: Table, is_bold: bool) -> list[str]:
+    """Where nothing must be folded no table layout is needed: thousands of rows in no time."""
+    widths = _widths(table)
+    ways = [str.rjust if column.right else str.ljust for column in table.columns]
+
+    def line(cells: Sequence[str]) -> str:
+        return GAP.join(way(cell, width) for way, cell, width in zip(ways, cells, widths, strict=True)).rstrip()
+
+    return [_bold(line([column.title for column in table.columns]), is_bold), *(line(row) for row in table.rows)]
+
+
+def _bold(text: str, is_bold: bool) -> str:
+    return f"\033[1m{text}\033[0m" if is_bold else text
+
+
+def _folded(table: Table, width: int, is_bold: bool) -> list[str]:
     from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    is_terminal = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    console = Console(width=None if is_terminal else 160, force_terminal=is_terminal, highlight=False, emoji=False)
+    console = Console(width=width, force_terminal=is_bold, highlight=False, emoji=False)
     drawn = RichTable(box=None, pad_edge=False, header_style="bold", show_edge=False)
     for column in table.columns:
-        drawn.add_column(
-            column.title, justify="right" if column.right else "left", overflow="fold", no_wrap=column.whole
-        )
+        justify: Literal["right", "left"] = "right" if column.right else "left"
+        drawn.add_column(column.title, justify=justify, overflow="fold", no_wrap=column.whole)
     for row in table.rows:
         drawn.add_row(*(Text(cell) for cell in row))
     with console.capture() as capture:
-        if table.title:
-            console.print(Text(table.title, style="bold"))
         console.print(drawn)
-        for line in table.footer:
-            console.print(Text(line), soft_wrap=True)
-    return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
+    return [text.rstrip() for text in capture.get().splitlines()]

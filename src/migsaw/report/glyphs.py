@@ -15,7 +15,6 @@ from itertools import groupby
 
 from migsaw.model.boards import Board, Profile
 from migsaw.model.layouts import Layout, Placed, StateSpace, arrange, parse_placed
-from migsaw.model.names import parse_profile_name
 
 FREE, STRANDED, HELD, IDLE, OFF = "·", "x", "*", "!", "off"
 MANY = 2  # more alike than this are written as a number
@@ -58,17 +57,18 @@ def legend(glyphs: Iterable[str]) -> str:
 
 def short_name(board: Board | None, profile: str) -> str:
     """``3g`` for ``3g.40gb``; the whole name where the board has a smaller profile of the same short name."""
-    found, parsed = board.find(profile) if board else None, parse_profile_name(profile)
-    if found is None or board is None or parsed is None:
+    found = board.find(profile) if board else None
+    if found is None or board is None:
         return profile
-    alike = [p for p in board.profiles if _family(p) == _family(found)]
-    smallest = min(p.memory_slices or 0 for p in alike)
-    return f"{parsed.slices}g{parsed.attribute}" if found.memory_slices == smallest else profile
+    size, attribute = _family(found)
+    smallest = min(p.memory_slices or 0 for p in board.profiles if _family(p) == (size, attribute))
+    return f"{size}{attribute}" if found.memory_slices == smallest else profile
 
 
-def _family(profile: Profile) -> tuple[int, str]:
-    parsed = parse_profile_name(profile.name)
-    return profile.compute_slices, parsed.attribute if parsed else ""
+def _family(profile: Profile) -> tuple[str, str]:
+    """``1g.20gb+me`` → 1g, +me."""
+    size, _, memory = profile.name.partition(".")
+    return size, memory.partition("gb")[2]
 
 
 def _cells(board: Board | None, layout: Layout, named: list[tuple[Placed, str]]) -> list[str]:

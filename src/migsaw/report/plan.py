@@ -187,20 +187,30 @@ def minutes(seconds: float) -> str:
 def ideal_table(ideal: Ideal, catalogue: Catalogue) -> Table:
     columns = (Column("board"), Column("layout"), Column("GPUs", right=True))
     rows = tuple((row.board, glyph(catalogue.find(row.board), row.layout), str(row.count)) for row in ideal.rows)
-    saved = [savings_line(ideal.savings)] if ideal.savings else []
-    footer = (
-        f"{ideal.gpus} GPUs would do what {ideal.gpus_now} do now; {proof(ideal.gpus, ideal.lower_bound, ideal.gap)}.",
-        *saved,
-        *([ideal.text] if ideal.text else []),
+    return Table(
+        columns, rows, "If everything could restart: the best partition for the work that runs", _ideal_words(ideal)
     )
-    return Table(columns, rows, "If everything could restart: the best partition", footer)
 
 
-def proof(value: float, bound: float, gap: float) -> str:
+def _ideal_words(ideal: Ideal) -> tuple[str, ...]:
+    lines = [
+        f"{_n(ideal.gpus, 'GPU')} would do what {_n(ideal.gpus_now, 'GPU')} do now. "
+        f"{proof(ideal.objective, ideal.lower_bound, ideal.gap, ideal.unit)}"
+    ]
+    if ideal.gpus_with_waiting is not None:
+        lines.append(f"With every pod that waits and could be served here: {_n(ideal.gpus_with_waiting, 'GPU')}.")
+    if ideal.gpus_recommended is not None:
+        lines.append(f"Under the recommended policy (2g and 3g slices first): {_n(ideal.gpus_recommended, 'GPU')}.")
+    lines += [savings_line(ideal.savings)] if ideal.savings else []
+    return (*lines, *([ideal.text] if ideal.text else []))
+
+
+def proof(value: float, bound: float, gap: float, unit: str) -> str:
     """What is certified of a value: that nothing is better, or by how much something might be."""
+    shown = f"{number(value, '')} {unit}"
     if gap == 0:
-        return f"proven: no plan needs fewer than {number(bound, '')}"
-    return f"certified bound {number(bound, '')}, gap {percent(gap)}"
+        return f"{shown}: proven, nothing needs less."
+    return f"{shown}: certified bound {number(bound, '')}, gap {percent(gap)}."
 
 
 def worth(plan: Plan) -> list[str]:
@@ -210,7 +220,7 @@ def worth(plan: Plan) -> list[str]:
     if plan.objective is None or plan.lower_bound is None or plan.gap is None:
         lines.append(f"Objective: {na('not computed')}")
     else:
-        lines.append(f"{number(plan.objective, '')} {plan.unit}; {proof(plan.objective, plan.lower_bound, plan.gap)}.")
+        lines.append(f"After the plan: {proof(plan.objective, plan.lower_bound, plan.gap, plan.unit)}")
     lines += [
         f"{level.name}: {number(level.value, '')}; bound {number(level.lower_bound, '')}, gap {percent(level.gap)}"
         for level in plan.levels
