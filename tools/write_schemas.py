@@ -13,12 +13,21 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from migsaw.model.fits import Fits
+from migsaw.model.money import PriceTable
 from migsaw.model.plan import Plan
 from migsaw.model.policy import Policy
 from migsaw.model.snapshot import Snapshot
+from migsaw.observe.demand_file import DemandFile
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs/reference/schemas"
-KINDS: dict[str, type[Any]] = {"snapshot": Snapshot, "fits": Fits, "plan": Plan, "policy": Policy}
+KINDS: dict[str, type[Any]] = {
+    "demand": DemandFile,
+    "fits": Fits,
+    "plan": Plan,
+    "policy": Policy,
+    "prices": PriceTable,
+    "snapshot": Snapshot,
+}
 
 
 def schema_text(kind: str) -> str:
