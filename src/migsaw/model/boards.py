@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from migsaw.errors import InputError
 from migsaw.model.names import parse_profile_name
@@ -111,7 +111,7 @@ class Board:
         return replace(self, profiles=tuple(kept), evidence="reported")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Catalogue:
     boards: tuple[Board, ...]
     azure_sizes: Mapping[str, AzureSize] = field(default_factory=dict)
@@ -134,12 +134,22 @@ class Catalogue:
         text = _letters(_without_mig(name))
         if not text:
             return None
-        size = next((s for key, s in self.azure_sizes.items() if _letters(key) == text), None)
-        if size is not None:
-            return next((b for b in self.boards if b.key == size.board), None)
-        hits = [b for b in self.boards if text in {_letters(n) for n in (b.key, *b.product_names)}]
-        hits = hits or [b for b in self.boards if pci_id(name) in b.pci_ids]
+        if text in self._by_size:
+            return next((b for b in self.boards if b.key == self._by_size[text].board), None)
+        hits = self._by_name.get(text) or [b for b in self.boards if pci_id(name) in b.pci_ids]
         return hits[0] if len(hits) == 1 else None
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[Board]]:
+        index: dict[str, list[Board]] = {}
+        for board in self.boards:
+            for text in {_letters(n) for n in (board.key, *board.product_names)}:
+                index.setdefault(text, []).append(board)
+        return index
+
+    @cached_property
+    def _by_size(self) -> dict[str, AzureSize]:
+        return {_letters(name): size for name, size in self.azure_sizes.items()}
 
 
 @dataclass(frozen=True, slots=True)

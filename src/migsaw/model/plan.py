@@ -169,6 +169,9 @@ class Ideal:
     gpus_with_waiting: int | None = None  # the same with all pods that wait and could be served by these boards
     gpus_recommended: int | None = None  # the same when the recommended policy (2g and 3g slices first) chooses slots
     rows: tuple[IdealRow, ...] = ()
+    # what the narrower scopes cost beyond cutting every GPU freely; None: no scope is narrower
+    scope_cost_gpus: int | None = None
+    scope_cost_usd: float | None = None
     savings: Savings | None = None
     text: str = ""
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from migsaw.plan.cells import Cell, Unit, WantClass
 from migsaw.plan.fleet import ANY_SLICE
 from migsaw.plan.programme import Programme
-from migsaw.plan.wants import Items, Want
+from migsaw.plan.spread import Counts, Places, spread
+from migsaw.plan.wants import Items
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Assignment:
     ``places``: want → (node, items). Pods not in ``places`` stay unserved."""
 
     cuts: tuple[tuple[Unit, Items], ...]
-    places: Mapping[str, tuple[str, Items]]
+    places: Places
     headroom: Mapping[str, int]  # met, by profile
     levels: tuple[LevelResult, ...]
 
@@ -59,7 +60,7 @@ def assign(classes: Sequence[WantClass], cells: Sequence[Cell], headroom: Mappin
         x = list(answer.x)
         levels.append(LevelResult(name, answer.value + offset, answer.lower_bound + offset))
         model.programme.at_most(cost, answer.value)
-    return _spread(model, x, classes, cells, levels)
+    return _named(model, x, classes, cells, tuple(levels))
 
 
 def _model(classes: Sequence[WantClass], cells: Sequence[Cell], headroom: Mapping[str, int]) -> _Model:
@@ -122,105 +123,25 @@ def _own_name(cell: Cell, name: str) -> str:
     return profile.name if profile else name
 
 
-# ---- from counts to GPUs and pods -------------------------------------------------------------------------------
-
-
-def _spread(
-    model: _Model, x: Sequence[int], classes: Sequence[WantClass], cells: Sequence[Cell], levels: list[LevelResult]
+def _named(
+    model: _Model,
+    x: Sequence[int],
+    classes: Sequence[WantClass],
+    cells: Sequence[Cell],
+    levels: tuple[LevelResult, ...],
 ) -> Assignment:
-    """Names the units that are cut and gives every pod its node; a pod of several instances needs one node for all."""
-    cuts: list[tuple[int, Unit, Items]] = []
-    rooms: list[dict[str, Counter[str]]] = []
-    todo: list[tuple[Want, int, Items]] = []
-    taken: set[str] = set()
-    for k, cell in enumerate(cells):
-        mine = _cuts_of(model, x, k, cell)
-        cuts += [(k, unit, pattern) for unit, pattern in mine]
-        rooms.append(_room(cell, mine))
-        for (c, other, option), j in model.serve.items():
-            if other == k:
-                todo += [(want, k, option) for want in _take(classes[c].wants, taken, x[j])]
-    places: dict[str, tuple[str, Items]] = {}
-    for want, k, option in sorted(todo, key=lambda row: (-sum(n for _, n in row[2]), row[0].pod.key)):
-        _settle(want, option, rooms[k], places)
-    for c, group in enumerate(classes):  # what found no single node there may find one elsewhere
-        for want in group.wants:
-            for k, cell in enumerate(cells):
-                for option in want.options(cell.board, cell.single) if c in cell.admitted else ():
-                    _settle(want, option, rooms[k], places)
-    head = Counter({(k, _own_name(cells[k], name)): x[j] for (name, k), j in model.head.items()})
-    met = Counter({name: 0 for name, _ in model.head})
+    """The numbers of the programme as units and pods. The first level is told as it came out: a pod of several
+    instances may have found no single node."""
+    counts = Counts(
+        serve={key: x[j] for key, j in model.serve.items()},
+        cut={key: x[j] for key, j in model.cut.items()},
+        pattern={key: x[j] for key, j in model.pattern.items()},
+        head={(k, _own_name(cells[k], name)): x[j] for (name, k), j in model.head.items()},
+    )
+    cuts, places = spread(counts, classes, cells)
+    met: Counter[str] = Counter()
     for (name, _), j in model.head.items():
         met[name] += x[j]
-    needed = _needed(cuts, rooms, head)
-    return Assignment(needed, places, met, _with_unserved(levels, classes, places))
-
-
-def _needed(
-    cuts: Sequence[tuple[int, Unit, Items]], rooms: Sequence[Mapping[str, Counter[str]]], head: Counter[tuple[int, str]]
-) -> tuple[tuple[Unit, Items], ...]:
-    """What of each pattern is really used: what its node has left over is not needed, but for the head-room.
-
-    What is left of a node is taken off its cut units, last ones first, so that they can be filled otherwise.
-    """
-    spare = {(k, node): Counter(left) for k, room in enumerate(rooms) for node, left in room.items()}
-    for (k, name), count in head.items():
-        for key in sorted(key for key in spare if key[0] == k):
-            kept = min(count, spare[key][name])
-            spare[key][name] -= kept
-            count -= kept
-    rows: list[tuple[Unit, Items]] = []
-    for k, unit, pattern in reversed(cuts):
-        left, used = spare[k, unit.node], []
-        for item, n in pattern:
-            unused = 0 if len(unit.gpus) > 1 or ANY_SLICE in dict(pattern) else min(n, max(0, left[item]))
-            left[item] -= unused
-            used.append((item, n - unused))
-        rows.append((unit, tuple((item, n) for item, n in used if n)))
-    return tuple(reversed(rows))
-
-
-def _cuts_of(model: _Model, x: Sequence[int], k: int, cell: Cell) -> list[tuple[Unit, Items]]:
-    """Patterns in order onto units in order of node, so that equal patterns meet in the same node."""
-    units = [u for key, us in cell.groups.items() if (k, key) in model.cut for u in us[: x[model.cut[k, key]]]]
-    units.sort(key=lambda u: (u.node, u.gpus[0].gpu.index))
-    wanted = [cell.patterns[v] for (other, v), j in model.pattern.items() if other == k for _ in range(x[j])]
-    return list(zip(units, wanted, strict=False))
-
-
-def _room(cell: Cell, cuts: Sequence[tuple[Unit, Items]]) -> dict[str, Counter[str]]:
-    room: dict[str, Counter[str]] = {}
-    new = {id(unit): pattern for unit, pattern in cuts}
-    for units in cell.groups.values():
-        for unit in units:
-            room.setdefault(unit.node, Counter()).update(dict(new.get(id(unit), unit.offers)))
-    return room
-
-
-def _take(wants: Sequence[Want], taken: set[str], count: int) -> list[Want]:
-    """The next ``count`` wants of a class that are not taken yet; they are now."""
-    free = [w for w in wants if w.pod.key not in taken][:count]
-    taken.update(w.pod.key for w in free)
-    return free
-
-
-def _settle(want: Want, option: Items, room: dict[str, Counter[str]], places: dict[str, tuple[str, Items]]) -> None:
-    node = None if want.pod.key in places else _node_for(room, option)
-    if node is not None:
-        room[node].subtract(dict(option))
-        places[want.pod.key] = (node, option)
-
-
-def _node_for(room: Mapping[str, Counter[str]], option: Items) -> str | None:
-    """The node with the least left over that has room for all items: best fit, by name where equal."""
-    fitting = [node for node, free in room.items() if all(free[item] >= n for item, n in option)]
-    return min(fitting, key=lambda node: (sum(room[node].values()), node), default=None)
-
-
-def _with_unserved(
-    levels: list[LevelResult], classes: Sequence[WantClass], places: Mapping[str, tuple[str, Items]]
-) -> tuple[LevelResult, ...]:
-    """The first level as it came out: a pod of several instances may find no single node."""
     unserved = sum(c.weight for c in classes for w in c.wants if w.pod.key not in places)
-    first = levels[0]
-    return (LevelResult(first.name, unserved, first.lower_bound), *levels[1:])
+    first = LevelResult(levels[0].name, unserved, levels[0].lower_bound)
+    return Assignment(cuts, places, met, (first, *levels[1:]))

@@ -57,8 +57,18 @@ class WantClass:
 def classify(wants: Sequence[Want], fleet: Fleet) -> list[tuple[WantClass, frozenset[str]]]:
     """Classes with the names of the nodes that admit them."""
     groups: dict[tuple[object, ...], list[Want]] = {}
+    admitting: dict[tuple[object, ...], frozenset[str]] = {}
     for want in wants:
-        nodes = frozenset(n.name for n in fleet.nodes if admits(n, want.pod))
+        pod = want.pod
+        rules = (
+            tuple(sorted(pod.node_selector.items())),
+            pod.node_affinity,
+            pod.tolerations,
+            tuple(sorted(pod.asks)),
+        )
+        if rules not in admitting:
+            admitting[rules] = frozenset(n.name for n in fleet.nodes if admits(n, pod))
+        nodes = admitting[rules]
         groups.setdefault((want.asks, want.slots, nodes), []).append(want)
     rows = sorted(groups.items(), key=lambda row: row[1][0].pod.key)
     return [(WantClass(tuple(w), _weight(w[0], fleet)), key[2]) for key, w in rows]  # type: ignore[misc]

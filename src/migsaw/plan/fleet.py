@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
 
 from migsaw.errors import TargetError
 from migsaw.model.boards import Board, Catalogue
@@ -64,13 +66,17 @@ class FleetGpu:
         return not self.gpu.instances and self.gpu.mig != "on" and self.gpu.state == "busy"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Fleet:
     gpus: tuple[FleetGpu, ...]  # by node name, then index
     nodes: tuple[Node, ...]  # with GPUs, by name
 
     def of_node(self, name: str) -> tuple[FleetGpu, ...]:
-        return tuple(g for g in self.gpus if g.node.name == name)
+        return self._by_node.get(name, ())
+
+    @cached_property
+    def _by_node(self) -> dict[str, tuple[FleetGpu, ...]]:
+        return {name: tuple(gpus) for name, gpus in groupby(self.gpus, lambda g: g.node.name)}
 
 
 def is_single(node: Node) -> bool:

@@ -52,6 +52,11 @@ def _with_waiting(work: Work, facets: FacetTable) -> int | None:
         return None
 
 
+def _scope_usd(best: Packing) -> float | None:
+    cost = best.scope_cost.usd_per_hour if best.scope_cost else None
+    return None if cost is None else round(float(cost), 4)
+
+
 def _usd(work: Work, best: Packing) -> float | None:
     if best.usd_per_hour is None:
         return None

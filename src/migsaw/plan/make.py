@@ -18,6 +18,7 @@ from migsaw.plan.packing import FacetTable, pack
 from migsaw.plan.planner import Draft, Inputs, draft_plan, write_up
 from migsaw.plan.pools import new_pools
 from migsaw.plan.steps import pool_steps
+from migsaw.plan.wants import FitIndex
 from migsaw.plan.work import in_use, work_of
 
 POOL_TARGETS = (None, "aks")
@@ -30,9 +31,11 @@ def make_plan(inputs: Inputs, facets: FacetTable, prices: PriceTable) -> Plan:
     used = gpus_in_use(draft)
     bound = fewest_gpus(draft, facets)
     seen = fits_of_snapshot(inputs.snapshot, inputs.catalogue)
-    fits = Fits((*(inputs.fits.fits if inputs.fits else ()), *seen.fits))
+    fits = FitIndex(Fits((*(inputs.fits.fits if inputs.fits else ()), *seen.fits)))
     wants = [w for w in draft.wants if w.refused is None]
-    work = work_of(draft.fleet, wants, fits, inputs.policy, inputs.snapshot.pods, prices, inputs.catalogue)
+    work = work_of(
+        draft.fleet, wants, fits, inputs.policy, inputs.snapshot.pods, prices, inputs.catalogue, inputs.target
+    )
     sizes = tuple(sorted({n.azure_size for n in draft.fleet.nodes if n.azure_size}))
     return replace(
         plan,
@@ -64,10 +67,9 @@ def gpus_in_use(draft: Draft) -> set[tuple[str, int]]:
 
 def _placed_on(draft: Draft, node: str) -> Counter[str]:
     wanted: Counter[str] = Counter()
-    for name, items in draft.assignment.places.values():
-        if name == node:
-            named = {item: n for item, n in items if item not in (ANY_SLICE, KEPT_SLICE)}
-            wanted.update(named or {ANY_SLICE: dict(items)[ANY_SLICE]})
+    for _, items in draft.placed.get(node, ()):
+        named = {item: n for item, n in items if item not in (ANY_SLICE, KEPT_SLICE)}
+        wanted.update(named or {ANY_SLICE: dict(items)[ANY_SLICE]})
     return wanted
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from migsaw.fit.rules import is_idle
 from migsaw.model.boards import Board, Catalogue
@@ -24,7 +25,7 @@ from migsaw.plan.fill import layout_for, uniform_layout
 from migsaw.plan.fleet import ANY_SLICE, KEPT_SLICE, WHOLE, Fleet, FleetGpu, build_fleet, is_single
 from migsaw.plan.steps import recut_steps
 from migsaw.plan.unserved import why_unserved
-from migsaw.plan.wants import Want, may_hold_whole, want_of
+from migsaw.plan.wants import FitIndex, Items, Want, may_hold_whole, want_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Inputs:
     target: Target | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Draft:
     """The decision, before it is written up."""
 
@@ -46,11 +47,20 @@ class Draft:
     assignment: Assignment
     after: Mapping[tuple[str, int], Layout | None]  # None: MIG off; missing: as before
 
+    @cached_property
+    def placed(self) -> Mapping[str, tuple[tuple[str, Items], ...]]:
+        """Node → (pod, items) of the waiting pods that get their place there."""
+        found: dict[str, list[tuple[str, Items]]] = {}
+        for pod, (node, items) in sorted(self.assignment.places.items()):
+            found.setdefault(node, []).append((pod, items))
+        return {node: tuple(rows) for node, rows in found.items()}
+
 
 def draft_plan(inputs: Inputs) -> Draft:
     fleet = build_fleet(inputs.snapshot, inputs.catalogue, inputs.policy, inputs.target)
     waiting = [p for p in inputs.snapshot.pods if p.node is None]
-    wants = tuple(want_of(p, inputs.fits, inputs.policy) for p in sorted(waiting, key=lambda p: p.key))
+    fits = FitIndex(inputs.fits)
+    wants = tuple(want_of(p, fits, inputs.policy) for p in sorted(waiting, key=lambda p: p.key))
     classes = classify(wants, fleet)
     cells = build_cells(fleet, classes, inputs.policy, inputs.policy.headroom)
     done = assign([c for c, _ in classes], cells, inputs.policy.headroom)
@@ -164,12 +174,12 @@ def _split(text: str) -> tuple[str, int | None]:
 
 def _because(gpu: FleetGpu, draft: Draft) -> Because:
     if gpu.key in draft.after:
-        mine = sorted(k for k, (node, _) in draft.assignment.places.items() if node == gpu.node.name)
+        mine = [pod for pod, _ in draft.placed.get(gpu.node.name, ())]
         who = f"for {', '.join(mine[:3])}{' and more' if len(mine) > 3 else ''}" if mine else "for the head-room"
         return Because(Reason.RECUT, f"all it holds is idle; cut anew {who}")
     if gpu.blocked is not None:
         return gpu.blocked
-    if any(node == gpu.node.name for node, _ in draft.assignment.places.values()):
+    if gpu.node.name in draft.placed:
         return Because(Reason.ALREADY_RIGHT, "free slices of this node serve waiting pods as they are")
     waiting = len(draft.wants) - len(draft.assignment.places)
     if waiting:

@@ -46,7 +46,7 @@ class Want:
         return (_on_board(self.asks, board),)
 
 
-def want_of(pod: Pod, fits: Fits | None, policy: Policy) -> Want:
+def want_of(pod: Pod, fits: FitIndex, policy: Policy) -> Want:
     asks: dict[str, int] = {}
     for resource, number in pod.asks.items():
         name = parse_profile_name(resource)
@@ -54,14 +54,28 @@ def want_of(pod: Pod, fits: Fits | None, policy: Policy) -> Want:
         asks[item] = asks.get(item, 0) + number
     items = tuple(sorted(asks.items()))
     several = asks.get(WHOLE, 0) > 1
-    fit = None if several else fit_of(pod, fits)
+    fit = None if several else fits.of(pod)
     slots = _slots(fit)
     return Want(pod, items, slots, _refusal(items, slots, policy))
 
 
-def fit_of(pod: Pod, fits: Fits | None) -> Fit | None:
-    """The first fit that names the pod's workload or selects its labels."""
-    return next((f for f in (fits.fits if fits else ()) if _covers(f, pod)), None)
+class FitIndex:
+    """Finds the first fit that names a pod's workload or selects its labels; built once for many pods."""
+
+    def __init__(self, fits: Fits | None) -> None:
+        self._named: dict[str, list[tuple[int, Fit]]] = {}
+        self._selecting: list[tuple[int, Fit]] = []
+        for number, fit in enumerate(fits.fits if fits else ()):
+            if fit.workload.selector is not None:
+                self._selecting.append((number, fit))
+            elif fit.workload.name is not None:
+                self._named.setdefault(fit.workload.name, []).append((number, fit))
+
+    def of(self, pod: Pod) -> Fit | None:
+        names = {pod.name, pod.workload.name} if pod.workload else {pod.name}
+        named = [row for name in sorted(names) for row in self._named.get(name, ())]
+        found = [row for row in (*named, *self._selecting) if _covers(row[1], pod)]
+        return min(found, key=lambda row: row[0])[1] if found else None
 
 
 def may_hold_whole(pod: Pod, gpus: int, policy: Policy) -> bool:

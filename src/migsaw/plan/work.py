@@ -14,14 +14,16 @@ from fractions import Fraction
 
 from migsaw.model.boards import Board, Catalogue
 from migsaw.model.demand import Demand, Entry, Group, Need, Option
-from migsaw.model.fits import Fit, Fits
+from migsaw.model.fits import Fit
 from migsaw.model.money import PriceTable
+from migsaw.model.plan import Target
 from migsaw.model.policy import Policy, recommended
-from migsaw.model.snapshot import Node, Pod, PodRef
+from migsaw.model.snapshot import Node, Pod, PodRef, Scope
 from migsaw.plan.fleet import WHOLE, Fleet, FleetGpu
-from migsaw.plan.wants import Want, fit_of, may_hold_whole
+from migsaw.plan.wants import FitIndex, Want, may_hold_whole
 
-EntryKey = tuple[str, str, int, str]  # board, scope, GPUs per node, Azure size
+EntryKey = tuple[str, Scope, int, str]  # board, scope, GPUs per node, Azure size
+GpuKey = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,31 +39,36 @@ class Work:
     left_out: int  # GPUs of boards whose placements are not known
 
 
-def entry_key(node: Node, board: Board) -> EntryKey:
-    return board.key, node.layout_scope or "gpu", len(node.gpus), node.azure_size or ""
+def scope_of(node: Node, target: Target | None) -> Scope:
+    """What one decision covers: as the snapshot shows; Azure ML's documented InstanceTypes need one profile per node."""
+    seen = node.layout_scope or "gpu"
+    return "node" if target == "azureml" and seen == "gpu" else seen
 
 
 def work_of(
     fleet: Fleet,
     wants: Iterable[Want],
-    fits: Fits,
+    fits: FitIndex,
     policy: Policy,
     pods: Iterable[Pod],
     prices: PriceTable,
     catalogue: Catalogue,
+    target: Target | None = None,
 ) -> Work:
     """``fits``: the user's, then those of one sample; the first that names a workload counts."""
     usable = [g for g in fleet.gpus if g.board is not None and g.board.placements_known]
-    entries = _entries(usable, prices, catalogue)
+    key_of = {g.key: _entry_key(g, target) for g in usable}
+    entries = _entries(usable, key_of, prices, catalogue)
+    entry_of = {gpu: entries[key] for gpu, key in key_of.items()}
     by_key = {pod.key: pod for pod in pods}
     needs: Counter[tuple[Option, ...]] = Counter()
     groups: Counter[tuple[str, int]] = Counter()
     for gpu in usable:
-        name = entries[_key(gpu)].name
+        name = entry_of[gpu.key].name
         for instance in gpu.gpu.instances:
             if instance.state != "idle":
                 needs[_slots(instance.owner, instance.profile, gpu, name, by_key, fits, policy)] += 1
-    for holders, entry, options in _whole_holders(usable, entries, by_key, fits, policy):
+    for holders, entry, options in _whole_holders(usable, entry_of, by_key, fits, policy):
         if options:
             needs[options] += 1
         else:
@@ -78,19 +85,21 @@ def work_of(
         held,
         chosen,
         _demand(entries.values(), needs, groups, pick=False),
-        _held_gpus(fleet, usable, entries),
+        _held_gpus(fleet, usable, entry_of),
         len(fleet.gpus) - len(usable),
     )
 
 
-def _key(gpu: FleetGpu) -> EntryKey:
-    assert gpu.board is not None
-    return entry_key(gpu.node, gpu.board)
+def _entry_key(gpu: FleetGpu, target: Target | None) -> EntryKey:
+    key = gpu.board.key if gpu.board else ""
+    return key, scope_of(gpu.node, target), len(gpu.node.gpus), gpu.node.azure_size or ""
 
 
-def _entries(gpus: Iterable[FleetGpu], prices: PriceTable, catalogue: Catalogue) -> dict[EntryKey, Entry]:
+def _entries(
+    gpus: Iterable[FleetGpu], keys: Mapping[GpuKey, EntryKey], prices: PriceTable, catalogue: Catalogue
+) -> dict[EntryKey, Entry]:
     """Prices count only where every entry has one; then money decides, else GPUs."""
-    boards = {_key(g): g.board for g in gpus if g.board}
+    boards = {keys[g.key]: g.board for g in gpus if g.board}
     cost = {key: prices.usd_per_gpu_hour(key[3] or None, catalogue.azure_sizes) for key in boards}
     priced = all(value is not None for value in cost.values())
     found = {}
@@ -98,18 +107,24 @@ def _entries(gpus: Iterable[FleetGpu], prices: PriceTable, catalogue: Catalogue)
         name = " ".join(part for part in (key[0], key[3] or f"{key[2]} GPUs/node", key[1]) if part)
         value = cost[key]
         usd = Fraction(str(value)) if priced and value is not None else None
-        found[key] = Entry(name, board, usd, None, key[2], key[1])  # type: ignore[arg-type]
+        found[key] = Entry(name, board, usd, None, key[2], key[1])
     return found
 
 
 def _slots(
-    owner: PodRef | None, profile: str, gpu: FleetGpu, entry: str, pods: Mapping[str, Pod], fits: Fits, policy: Policy
+    owner: PodRef | None,
+    profile: str,
+    gpu: FleetGpu,
+    entry: str,
+    pods: Mapping[str, Pod],
+    fits: FitIndex,
+    policy: Policy,
 ) -> tuple[Option, ...]:
     """What a held slice could be: itself, or what the user's fit of its workload says for this board."""
     board = gpu.board
     assert board is not None
     pod = pods.get(str(owner)) if owner else None
-    fit = fit_of(pod, fits) if pod else None
+    fit = fits.of(pod) if pod else None
     given = fit is not None and fit.source not in ("predicted", "declared")
     if fit is not None and given and (found := _fitted(fit, board, entry, policy)):
         return found
@@ -118,7 +133,7 @@ def _slots(
 
 
 def _whole_holders(
-    gpus: Iterable[FleetGpu], entries: Mapping[EntryKey, Entry], pods: Mapping[str, Pod], fits: Fits, policy: Policy
+    gpus: Iterable[FleetGpu], entry_of: Mapping[GpuKey, Entry], pods: Mapping[str, Pod], fits: FitIndex, policy: Policy
 ) -> list[tuple[int, str, tuple[Option, ...]]]:
     """(GPUs, entry, slots) per holder of whole GPUs; no slots: it keeps whole GPUs. An unnamed holder keeps its GPU."""
     holders: dict[tuple[str, str], list[FleetGpu]] = {}
@@ -126,13 +141,13 @@ def _whole_holders(
         whole = not gpu.gpu.instances and gpu.gpu.mig != "on"
         if whole and (gpu.gpu.owner or gpu.gpu.state != "idle"):
             who = str(gpu.gpu.owner) if gpu.gpu.owner else f"{gpu.node.name}/{gpu.gpu.index}"
-            holders.setdefault((entries[_key(gpu)].name, who), []).append(gpu)
+            holders.setdefault((entry_of[gpu.key].name, who), []).append(gpu)
     rows = []
     for (entry, who), mine in sorted(holders.items(), key=lambda row: row[0]):
         pod, board = pods.get(who), mine[0].board
         options: tuple[Option, ...] = ()
         excepted = pod is None or not policy.strict or may_hold_whole(pod, len(mine), policy)
-        fit = None if excepted or pod is None else fit_of(pod, fits)
+        fit = None if excepted or pod is None else fits.of(pod)
         if fit is not None and board is not None:
             names = (
                 [fit.chosen.profile]
@@ -190,11 +205,11 @@ def _recommended(options: tuple[Option, ...], boards: Mapping[str, Board]) -> tu
     return tuple(kept)
 
 
-def _held_gpus(fleet: Fleet, usable: Iterable[FleetGpu], entries: Mapping[EntryKey, Entry]) -> dict[str, int]:
+def _held_gpus(fleet: Fleet, usable: Iterable[FleetGpu], entry_of: Mapping[GpuKey, Entry]) -> dict[str, int]:
     held: Counter[str] = Counter()
     nodes: set[tuple[str, str]] = set()
     for gpu in usable:
-        entry = entries[_key(gpu)]
+        entry = entry_of[gpu.key]
         if not in_use(gpu):
             continue
         if entry.scope == "gpu":
@@ -202,7 +217,7 @@ def _held_gpus(fleet: Fleet, usable: Iterable[FleetGpu], entries: Mapping[EntryK
         elif (entry.name, gpu.node.name) not in nodes:
             nodes.add((entry.name, gpu.node.name))
             held[entry.name] += len(fleet.of_node(gpu.node.name))
-    return {entry.name: held[entry.name] for entry in entries.values()}
+    return {entry.name: held[entry.name] for entry in entry_of.values()}
 
 
 def in_use(gpu: FleetGpu) -> bool:
