@@ -18,6 +18,7 @@ from migsaw.render.cuts import Cut, NodeCut, changed_nodes, node_cuts
 from migsaw.render.document import Options, RenderedFile, comment, quoted, script, yaml_file
 from migsaw.render.mig_parted import ALL_DISABLED, Entry, config_name, entries, file_text
 
+OWNERS = ("gpu-operator", "unknown")  # whose GPUs mig-manager may cut
 NAMESPACE = "gpu-operator"
 CONFIG_MAP = "migsaw-mig-parted-config"
 APPLY = (
@@ -32,8 +33,7 @@ def render(plan: Plan, catalogue: Catalogue, options: Options) -> tuple[Rendered
     for node in changed:
         refuse_node(node)
     if not changed:
-        about = ["", "Nothing to change: every node keeps its layout and its label. There is nothing to apply."]
-        return (script("labels.sh", plan, about, "echo 'nothing to change'\n"),)
+        return _unchanged(plan)
     wanted = {node.node.name: entries({cut.plan.index: cut.after for cut in node.gpus}) for node in changed}
     today, left = today_configs(node_cuts(plan))
     new = {config_name(config): config for config in wanted.values()}
@@ -52,6 +52,19 @@ def render(plan: Plan, catalogue: Catalogue, options: Options) -> tuple[Rendered
     )
 
 
+def _unchanged(plan: Plan) -> tuple[RenderedFile, ...]:
+    """What the nodes have today, to compare them with; nothing to apply."""
+    about = ["", "Nothing to change: every node keeps its layout and its label. There is nothing to apply."]
+    today = {
+        node.node.name: entries({cut.plan.index: cut.before for cut in node.gpus})
+        for node in node_cuts(plan)
+        if node.node.owner in OWNERS
+    }
+    text = file_text({config_name(config): config for _, config in sorted(today.items())})
+    files = (_plain_file(plan, [*about, *_users(today)], text),) if today else ()
+    return (*files, script("labels.sh", plan, about, "echo 'nothing to change'\n"))
+
+
 def _plain_file(plan: Plan, about: Sequence[str], text: str) -> RenderedFile:
     hint = "To see on a node whether it is so: nvidia-mig-parted assert -f mig-parted.yaml -c CONFIG"
     marked = yaml_file("mig-parted.yaml", plan, [*about, "", hint], [])
@@ -68,7 +81,7 @@ def today_configs(nodes: Iterable[NodeCut]) -> tuple[dict[str, tuple[Entry, ...]
     seen: dict[str, list[tuple[Entry, ...]]] = {}
     for node in nodes:
         name = node.node.mig_config
-        if name and name != "all-disabled" and node.node.owner in ("gpu-operator", "unknown"):
+        if name and name != "all-disabled" and node.node.owner in OWNERS:
             seen.setdefault(name, []).append(entries({cut.plan.index: cut.before for cut in node.gpus}))
     alike = {name: found[0] for name, found in sorted(seen.items()) if all(one == found[0] for one in found)}
     return alike, sorted(seen.keys() - alike.keys())
@@ -131,7 +144,7 @@ def mode_remarks(node: NodeCut, catalogue: Catalogue) -> list[str]:
 
 def refuse_node(node: NodeCut) -> None:
     """Raises :class:`TargetError` for what mig-manager cannot do to this node."""
-    if node.node.owner not in ("gpu-operator", "unknown"):
+    if node.node.owner not in OWNERS:
         raise TargetError(
             f"node {node.node.name} changes, but {node.node.owner} owns its GPUs: mig-manager must not re-cut them",
             hint="`migsaw plan SNAPSHOT --for mig-manager` plans what mig-manager can do",
