@@ -81,3 +81,20 @@ def maximal_layouts(key: str, names: list[str] | None = None) -> list[frozenset[
 
 def multiset(layout: frozenset[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(Counter(name for name, _ in layout).items()))
+
+
+def can_stand(key: str, texts: tuple[str, ...]) -> bool:
+    """Whether the instances of a layout as written in plans (``3g.40gb@4``, or without a start) fit one GPU at once."""
+    items = [text.partition("@") for text in texts]
+    options = [[int(start)] if at else raw_profiles(key)[name]["starts"] for name, at, start in items]
+
+    def place(number: int, done: list[tuple[str, int]]) -> bool:
+        if number == len(items):
+            return True
+        name = items[number][0]
+        return any(
+            is_legal(key, [*done, (name, start)]) and place(number + 1, [*done, (name, start)])
+            for start in options[number]
+        )
+
+    return place(0, [])

@@ -33,6 +33,8 @@ def ideal_of(work: Work, facets: FacetTable, prices: PriceTable, sizes: tuple[st
         unit="GPUs" if best.usd_per_hour is None else "USD per hour",
         gpus_with_waiting=_with_waiting(work, facets),
         gpus_recommended=chosen.total,
+        scope_cost_gpus=best.scope_cost.gpus if best.scope_cost else None,
+        scope_cost_usd=_scope_usd(best),
         rows=tuple(
             IdealRow(r.entry, tuple(map(str, r.layout)) if r.mig_on else ("off",), r.count) for r in best.layouts
         ),

@@ -40,7 +40,7 @@ class Work:
 
 
 def scope_of(node: Node, target: Target | None) -> Scope:
-    """What one decision covers: as the snapshot shows; Azure ML's documented InstanceTypes need one profile per node."""
+    """What one decision covers: as the snapshot shows. Azure ML's documented InstanceTypes need one profile a node."""
     seen = node.layout_scope or "gpu"
     return "node" if target == "azureml" and seen == "gpu" else seen
 
