@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -17,12 +18,12 @@ GOLDEN = Path(__file__).parent / "golden"
 PROFILE = re.compile(r"\d+g\.\d+gb(\+me\.all|\+me|\+gfx|-me)?")
 
 
-def read_mig_parted(path: Path) -> dict[str, list[tuple[list[int] | str, dict[str, int] | None]]]:
+def read_mig_parted(text: str) -> dict[str, list[tuple[list[int] | str, dict[str, int] | None]]]:
     """A mig-parted file, read as strictly as mig-parted itself: NVIDIA/mig-parted api/spec/v1, and no GPU named twice.
 
     Returns, per config, (devices, instances by profile), None where MIG is off.
     """
-    document = YAML(typ="safe", pure=True).load(path)
+    document = YAML(typ="safe", pure=True).load(text)
     assert set(document) == {"version", "mig-configs"}
     assert document["version"] == "v1"
     return {name: [_read_entry(entry) for entry in entries] for name, entries in document["mig-configs"].items()}
@@ -112,13 +113,29 @@ def test_the_plan_leaves_a_node_alone_whose_holders_nobody_can_name(real):
 
 def test_the_real_node_ends_in_a_file_that_a_strict_reader_accepts(real):
     folder, _ = real
-    configs = [config for path in (folder / "render").glob("*.yaml") for config in _configs(path)]
-    assert len(configs) == 1
-    assert layouts(configs[0]) == {0: {"1g.5gb": 2, "2g.10gb": 1}}
+    (config,) = read_mig_parted((folder / "render/mig-parted.yaml").read_text()).values()
+    assert layouts(config) == {0: {"1g.5gb": 2, "2g.10gb": 1}}
 
 
-def _configs(path: Path):
-    return list(read_mig_parted(path).values()) if "mig-configs" in path.read_text() else []
+def test_the_real_node_is_cut_for_a_waiting_pod_when_it_is_empty(data_dir, migsaw, tmp_path):
+    """The same node while it had MIG on and no instances, and a pod that waits for 3g.20gb."""
+    dumps = data_dir / "dcgm_exporter"
+    resources = {"limits": {"nvidia.com/mig-3g.20gb": "1"}}
+    pod = {"metadata": {"namespace": "ml", "name": "tune-0"}, "status": {"phase": "Pending"}}
+    pod |= {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "main", "resources": resources}]}}
+    (tmp_path / "pods.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [pod]}))
+    given = ["--nodes", dumps / "lt2.9__mig__node__3_instances.yaml", "--pods", "pods.json"]
+    given += ["--metrics", dumps / "lt2.9__mig__metrics__Emtpy_MIG_enabled.ini"]
+    assert migsaw("observe", *given, "-o", "snapshot.json", cwd=tmp_path).returncode == 0
+    assert migsaw("plan", "snapshot.json", "-o", "plan.json", cwd=tmp_path).returncode == 0
+    assert migsaw("render", "plan.json", "--for", "mig-manager", "--out", ".", cwd=tmp_path).returncode == 0
+    configs = read_mig_parted((tmp_path / "mig-parted.yaml").read_text())
+    chosen = re.search(r"nvidia.com/mig.config=(\S+)", (tmp_path / "labels.sh").read_text())
+    assert chosen is not None
+    wanted = layouts(configs[chosen[1]])[0]
+    assert wanted is not None
+    assert wanted["3g.20gb"] >= 1
+    assert sum(int(name[0]) * count for name, count in wanted.items()) <= 7  # compute slices of an A100
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +154,7 @@ def _golden_files(folder: Path, said: str) -> dict[str, str]:
 def test_the_demo_is_as_it_was_looked_at(demo):
     found = _golden_files(*demo)
     if os.environ.get("MIGSAW_WRITE_GOLDEN"):
+        shutil.rmtree(GOLDEN, ignore_errors=True)
         for name, text in found.items():
             (GOLDEN / name).parent.mkdir(parents=True, exist_ok=True)
             (GOLDEN / name).write_text(text)
@@ -170,6 +188,7 @@ def test_the_demo_touches_nothing_that_runs(demo):
 
 def test_the_demo_renders_a_file_that_a_strict_reader_accepts(demo):
     folder, _ = demo
-    configs = [config for path in sorted((folder / "render").glob("*.yaml")) for config in _configs(path)]
-    four = next(found for found in map(layouts, configs) if set(found) == {0, 1, 2, 3})
-    assert four == {0: {"3g.40gb": 2}, 1: {"2g.20gb": 3, "1g.20gb": 1}, 2: None, 3: None}
+    configs = read_mig_parted((folder / "render/mig-parted.yaml").read_text())
+    labels = (folder / "render/labels.sh").read_text()
+    (chosen,) = re.findall(r"^kubectl label node aks-a100x4-30274113-vmss000000 \S+=(\S+)", labels, re.MULTILINE)
+    assert layouts(configs[chosen]) == {0: {"3g.40gb": 2}, 1: {"2g.20gb": 3, "1g.20gb": 1}, 2: None, 3: None}
