@@ -72,12 +72,13 @@ def show(output: Output, document: Any, tables: Sequence[Table], *, makes_docume
 
 def write_file(path: Path, text: str) -> None:
     """Whole or not at all: a file that is there is replaced only by a complete one."""
+    scratch = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        scratch = path.with_name(f".{path.name}.{os.getpid()}.part")
         scratch.write_text(text, encoding="utf-8")
         scratch.replace(path)
     except OSError as problem:
+        scratch.unlink(missing_ok=True)
         raise InputError(f"cannot be written: {problem.strerror}", where=Where(str(path))) from None
 
 

@@ -67,4 +67,4 @@ def short_hash(text: str, digits: int = 10) -> str:
 def file_name(name: str) -> str:
     """A name as a file name: a node's name stays as it is, anything odd is replaced and told apart by a hash."""
     safe = re.sub(r"[^A-Za-z0-9._-]", "-", name).lstrip(".-")[:100]
-    return safe if safe == name else f"{safe or 'node'}-{short_hash(name, 6)}"
+    return safe if safe == name != "" else f"{safe or 'node'}-{short_hash(name, 6)}"
