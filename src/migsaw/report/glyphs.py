@@ -2,7 +2,7 @@
 
 From left to right the instances as they lie in memory, three and more alike as a number; between them ``·`` for room
 that a profile could still use and ``x`` for room that none can (stranded). ``*`` after an instance: a pod holds it;
-``!``: held, but no activity was seen.
+``!``: held, but no activity was seen; ``?``: nobody says whether it is held.
 Where starts are not known, one arrangement that the geometry allows is drawn.
 """
 
@@ -16,24 +16,31 @@ from itertools import groupby
 from migsaw.model.boards import Board, Profile
 from migsaw.model.layouts import Layout, Placed, StateSpace, arrange, parse_placed
 
-FREE, STRANDED, HELD, IDLE, OFF = "·", "x", "*", "!", "off"
+FREE, STRANDED, HELD, IDLE, UNSURE, OFF = "·", "x", "*", "!", "?", "off"
 MANY = 2  # more alike than this are written as a number
 LEGEND = {
     HELD: "* held by a pod",
     IDLE: "! held, no activity seen",
+    UNSURE: "? may be held",
     FREE: "· free",
     STRANDED: "x stranded: no profile fits",
 }
 
 
-def glyph(board: Board | None, texts: Sequence[str], held: Iterable[str] = (), idle: Iterable[str] = ()) -> str:
-    """The glyph of a layout in a plan's words (``3g.40gb@4``, ``off``). ``held`` and ``idle`` are words of it."""
-    idle_left, held_left = Counter(idle), Counter(held)
+def glyph(
+    board: Board | None,
+    texts: Sequence[str],
+    held: Iterable[str] = (),
+    idle: Iterable[str] = (),
+    unsure: Iterable[str] = (),
+) -> str:
+    """The glyph of a layout in a plan's words (``3g.40gb@4``, ``off``). ``held``, ``idle``, ``unsure`` are of these."""
+    idle_left, held_left, unsure_left = Counter(idle), Counter(held), Counter(unsure)
     if tuple(texts) == (OFF,):
-        return f"[{OFF}{IDLE if idle_left else HELD if held_left else ''}]"
+        return f"[{OFF}{IDLE if idle_left else HELD if held_left else UNSURE if unsure_left else ''}]"
     marks = {}
     for place, text in enumerate(texts):
-        for left, mark in ((idle_left, IDLE), (held_left, HELD)):
+        for left, mark in ((idle_left, IDLE), (held_left, HELD), (unsure_left, UNSURE)):
             if left[text] > 0 and place not in marks:
                 marks[place] = mark
             if left[text] > 0:
