@@ -12,42 +12,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from ruamel.yaml import YAML
+
+from mig_parted_format import gpus_of, read_mig_parted
 
 GOLDEN = Path(__file__).parent / "golden"
-PROFILE = re.compile(r"\d+g\.\d+gb(\+me\.all|\+me|\+gfx|-me)?")
-
-
-def read_mig_parted(text: str) -> dict[str, list[tuple[list[int] | str, dict[str, int] | None]]]:
-    """A mig-parted file, read as strictly as mig-parted itself: NVIDIA/mig-parted api/spec/v1, and no GPU named twice.
-
-    Returns, per config, (devices, instances by profile), None where MIG is off.
-    """
-    document = YAML(typ="safe", pure=True).load(text)
-    assert set(document) == {"version", "mig-configs"}
-    assert document["version"] == "v1"
-    return {name: [_read_entry(entry) for entry in entries] for name, entries in document["mig-configs"].items()}
-
-
-def _read_entry(entry: dict) -> tuple:
-    enabled = entry["mig-enabled"]
-    assert isinstance(enabled, bool)
-    assert set(entry) - {"device-filter"} == {"devices", "mig-enabled"} | ({"mig-devices"} if enabled else set())
-    devices = entry["devices"]
-    assert devices == "all" or (devices and all(type(index) is int for index in devices))
-    if not enabled:
-        return devices, None
-    wanted = entry["mig-devices"]
-    assert isinstance(wanted, dict)
-    assert all(PROFILE.fullmatch(name) and type(count) is int and count > 0 for name, count in wanted.items())
-    return devices, wanted
-
-
-def layouts(config) -> dict[int, dict[str, int] | None]:
-    """GPU index → its instances; fails where a GPU is named twice."""
-    named = [(index, wanted) for devices, wanted in config for index in devices]
-    assert len({index for index, _ in named}) == len(named)
-    return dict(named)
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +82,7 @@ def test_the_plan_leaves_a_node_alone_whose_holders_nobody_can_name(real):
 def test_the_real_node_ends_in_a_file_that_a_strict_reader_accepts(real):
     folder, _ = real
     (config,) = read_mig_parted((folder / "render/mig-parted.yaml").read_text()).values()
-    assert layouts(config) == {0: {"1g.5gb": 2, "2g.10gb": 1}}
+    assert gpus_of(config) == {0: {"1g.5gb": 2, "2g.10gb": 1}}
 
 
 def test_the_real_node_is_cut_for_a_waiting_pod_when_it_is_empty(data_dir, migsaw, tmp_path):
@@ -132,7 +100,7 @@ def test_the_real_node_is_cut_for_a_waiting_pod_when_it_is_empty(data_dir, migsa
     configs = read_mig_parted((tmp_path / "mig-parted.yaml").read_text())
     chosen = re.search(r"nvidia.com/mig.config=(\S+)", (tmp_path / "labels.sh").read_text())
     assert chosen is not None
-    wanted = layouts(configs[chosen[1]])[0]
+    wanted = gpus_of(configs[chosen[1]])[0]
     assert wanted is not None
     assert wanted["3g.20gb"] >= 1
     assert sum(int(name[0]) * count for name, count in wanted.items()) <= 7  # compute slices of an A100
@@ -191,4 +159,4 @@ def test_the_demo_renders_a_file_that_a_strict_reader_accepts(demo):
     configs = read_mig_parted((folder / "render/mig-parted.yaml").read_text())
     labels = (folder / "render/labels.sh").read_text()
     (chosen,) = re.findall(r"^kubectl label node aks-a100x4-30274113-vmss000000 \S+=(\S+)", labels, re.MULTILINE)
-    assert layouts(configs[chosen]) == {0: {"3g.40gb": 2}, 1: {"2g.20gb": 3, "1g.20gb": 1}, 2: None, 3: None}
+    assert gpus_of(configs[chosen]) == {0: {"3g.40gb": 2}, 1: {"2g.20gb": 3, "1g.20gb": 1}, 2: None, 3: None}

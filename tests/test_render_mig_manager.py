@@ -1,7 +1,4 @@
-"""The mig-parted file gives every GPU exactly what the plan says, and labels touch changed nodes only.
-
-The reader below is written from mig-parted's own rules (api/spec/v1): what it refuses, mig-manager would refuse.
-"""
+"""The mig-parted file gives every GPU exactly what the plan says, and labels touch changed nodes only."""
 
 from __future__ import annotations
 
@@ -15,6 +12,7 @@ from hypothesis import given
 from ruamel.yaml import YAML
 
 from made_plans import gpu_plan, operator_plans, plan_of, single_plans
+from mig_parted_format import gpus_of, read_mig_parted
 from migsaw.cli.shared import load_catalogue
 from migsaw.errors import TargetError
 from migsaw.model.plan import NodePlan, PoolStep, Step
@@ -22,43 +20,6 @@ from migsaw.render.document import Options
 from migsaw.render.targets import render
 
 CATALOGUE = load_catalogue()
-PROFILE = re.compile(r"\d+g\.\d+gb(\+(me|me\.all|gfx)|-me)?")
-
-Config = dict[int, Counter[str] | None]
-
-
-def read_mig_parted(text: str) -> dict[str, list[dict[str, Any]]]:
-    """Raises where mig-parted would: unknown or missing keys, a wrong version, counts that are all zero."""
-    yaml = YAML(typ="safe", pure=True)
-    yaml.allow_duplicate_keys = False
-    document = yaml.load(text)
-    assert document.keys() == {"version", "mig-configs"}
-    assert document["version"] == "v1"
-    configs = document["mig-configs"]
-    assert configs
-    for entries in configs.values():
-        assert isinstance(entries, list)
-        assert entries
-        for entry in entries:
-            assert {"devices", "mig-enabled"} <= entry.keys() <= {"devices", "mig-enabled", "mig-devices"}
-            assert isinstance(entry["mig-enabled"], bool)
-            assert ("mig-devices" in entry) == entry["mig-enabled"]
-            indices = entry["devices"]
-            assert indices == "all" or (indices and all(type(i) is int and i >= 0 for i in indices))
-            counts = entry.get("mig-devices", {})
-            assert all(PROFILE.fullmatch(name) and type(n) is int and n >= 0 for name, n in counts.items())
-            assert not counts or any(counts.values())
-    return configs
-
-
-def gpus_of(entries: list[dict[str, Any]]) -> Config:
-    """Index → instances, None where MIG is off; every index at most once."""
-    found: Config = {}
-    for entry in entries:
-        for index in entry["devices"]:
-            assert index not in found
-            found[index] = Counter(entry["mig-devices"]) if entry["mig-enabled"] else None
-    return found
 
 
 def wanted(texts: tuple[str, ...]) -> Counter[str] | None:
