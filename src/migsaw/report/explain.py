@@ -127,15 +127,11 @@ def explain_all(plan: Plan) -> Explanation:
 
 def _not_there(kind: str, name: str, known: Iterable[str]) -> InputError:
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    near = near or [other for other in names if name in other][:3]
-    hint = (
-        f"near: {', '.join(near)}"
-        if near
-        else f"it has: {', '.join(names[:5])}"
-        if names
-        else f"it has no {kind} at all"
-    )
+    near = [other for other in names if name in other][:3] or difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    if near:
+        hint = f"near: {', '.join(near)}"
+    else:
+        hint = f"it has: {', '.join(names[:5])}" if names else f"it has no {kind} at all"
     return InputError(f"the plan has no {kind} {name}", hint=hint)
 
 

@@ -25,9 +25,10 @@ def savings_line(savings: Savings) -> str:
     """One sentence with its source; both figures are per hour of operation."""
     if savings.gpu_hours is None and savings.usd is None:
         return f"Saves per hour: {na(savings.source)}"
-    hours = number(savings.gpu_hours, savings.source)
-    money = usd(savings.usd, "no price known" if savings.gpu_hours is not None else savings.source)
-    return f"Saves per hour: {hours} GPU-hours, {money} ({savings.source})"
+    hours = f"{number(savings.gpu_hours, savings.source)} GPU-hours"
+    if savings.usd is None:
+        return f"Saves per hour: {hours}; in money {na(savings.source)}"
+    return f"Saves per hour: {hours}, {usd(savings.usd, '')} ({savings.source})"
 
 
 def percent(fraction: float) -> str:
