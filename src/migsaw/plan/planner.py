@@ -212,6 +212,8 @@ def _running(pod: Pod, draft: Draft) -> PodPlan:
     )
     place = Place(pod.node or "", held[0]) if len(held) == 1 else None
     text = f"keeps {held[0]}" if place else "keeps what it holds"
+    if held == [WHOLE]:
+        text = "keeps its whole GPUs" if sum(pod.asks.values()) > 1 else "keeps its whole GPU"
     return PodPlan(pod.namespace, pod.name, Reason.RUNNING, text, place, place, pod.asks)
 
 
