@@ -27,7 +27,9 @@ def parse(document: Document, kind: type[T]) -> T:
         raise InputError(f"not a {expected} document", where=Where(document.file, "1"))
     if found != expected:
         said = f"schema is {found!r}" if found else "there is no schema"
-        raise InputError(f"{said}, expected {expected}", where=document.where(["schema"]), hint="the first key of the file")
+        raise InputError(
+            f"{said}, expected {expected}", where=document.where(["schema"]), hint="the first key of the file"
+        )
     try:
         return TypeAdapter(kind).validate_python(document.data)
     except ValidationError as problem:
@@ -42,9 +44,10 @@ def _schema_of(kind: type[Any]) -> str:
 
 
 def _hint(error_type: str) -> str | None:
-    return {"extra_forbidden": "no such field: see docs/reference/schemas", "unexpected_keyword_argument": "no such field"}.get(
-        error_type
-    )
+    return {
+        "extra_forbidden": "no such field: see docs/reference/schemas",
+        "unexpected_keyword_argument": "no such field",
+    }.get(error_type)
 
 
 def plain(value: Any) -> Any:

@@ -56,12 +56,20 @@ def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
 
 
 def decode(content: bytes, file: str) -> str:
+    check_encoding(content, file)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
         line = content[: problem.start].count(b"\n") + 1
         message = f"not UTF-8 at byte {problem.start}"
         raise InputError(message, where=Where(file, str(line)), hint="save the file as UTF-8") from None
+
+
+def check_encoding(head: bytes, file: str) -> None:
+    """Refuses what Windows PowerShell's ``>`` writes, by its first two bytes."""
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        hint = "save the file as UTF-8: in PowerShell `… | Out-File -Encoding utf8 FILE`"
+        raise InputError("UTF-16, not UTF-8", where=Where(file, "1"), hint=hint)
 
 
 def read_document(path: Path, *, exact: bool = False) -> Document:
@@ -83,7 +91,9 @@ def parse_json(text: str, file: str, *, exact: bool = False) -> Any:
     except RecursionError:
         raise InputError("nested too deeply", where=Where(file)) from None
     except json.JSONDecodeError as problem:
-        hint = "the file seems to be cut off" if problem.pos >= len(text.rstrip()) else "check the sign before this place"
+        hint = (
+            "the file seems to be cut off" if problem.pos >= len(text.rstrip()) else "check the sign before this place"
+        )
         message = f"not JSON: {problem.msg} (column {problem.colno})"
         raise InputError(message, where=Where(file, str(problem.lineno)), hint=hint) from None
 

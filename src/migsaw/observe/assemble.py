@@ -1,0 +1,219 @@
+"""Facts of all files → one snapshot, in canonical order: the same facts in another order give the same bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from migsaw.model.boards import Catalogue
+from migsaw.model.snapshot import Gpu, Node, Note, PodRef, ReportedProfile, Snapshot
+from migsaw.observe import naming
+from migsaw.observe.cards import put_together
+from migsaw.observe.checks import check_node, check_wish
+from migsaw.observe.exporter import Row
+from migsaw.observe.geometry import check_geometry, geometry_key, reported_profiles
+from migsaw.observe.gpus import NodeSources, draft_gpus
+from migsaw.observe.hosts import Hosts, node_of_file, place_rows
+from migsaw.observe.inventory import is_gpu_node, take_inventory
+from migsaw.observe.mig_parted import EXPORTED, Entry, MigParted
+from migsaw.observe.nodes import POOL_LABELS, SIZE_LABELS, NodeFacts, bare_node
+from migsaw.observe.owners import settle
+from migsaw.observe.partitioner import MIG_CONFIG, azure_size, find_partitioner, layout_scope, strategy_of
+from migsaw.observe.pods import PodsSeen
+from migsaw.observe.smi import Smi
+
+# labels that pools and machines are known by, kept whether a pod selects by them or not
+KEPT_LABELS = {*POOL_LABELS, *SIZE_LABELS[:1], "kubernetes.io/hostname"}
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the readers found. ``pods`` None: no pods file was given, so nobody can be called idle."""
+
+    nodes: Mapping[str, NodeFacts] = field(default_factory=dict)
+    pods: PodsSeen | None = None
+    rows: Sequence[Row] = ()
+    smi: Sequence[Smi] = ()
+    parted: Sequence[MigParted] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _OfNode:
+    rows: list[Row] = field(default_factory=list)
+    smi: list[Smi] = field(default_factory=list)
+    exported: list[MigParted] = field(default_factory=list)
+
+
+def assemble(facts: Facts, catalogue: Catalogue, notes: Iterable[Note] = ()) -> Snapshot:
+    """Texts still carry their names in marks (:mod:`migsaw.observe.naming`).
+
+    Raises :class:`migsaw.errors.InputError` for a file of nvidia-smi text that belongs to no node.
+    """
+    found = list(notes)
+    sources = _by_node(facts, catalogue, found)
+    keys = _selected_keys(facts.pods)
+    geometries: dict[str, tuple[ReportedProfile, ...]] = {}
+    nodes = [
+        _node(facts.nodes.get(name) or bare_node(name), mine, facts, catalogue, keys, geometries, found)
+        for name, mine in sorted(sources.items())
+    ]
+    found += _twice(nodes)
+    pods = tuple(facts.pods.pods[key] for key in sorted(facts.pods.pods)) if facts.pods else ()
+    return Snapshot(
+        nodes=tuple(nodes),
+        pods=tuple(sorted(pods, key=lambda pod: (pod.namespace, pod.name))),
+        notes=tuple(sorted(set(found), key=_note_order)),
+        geometries=dict(sorted(geometries.items())),
+        resource_versions=_versions(facts, nodes),
+        taken_at=_taken_at(facts.rows),
+    )
+
+
+def _by_node(facts: Facts, catalogue: Catalogue, notes: list[Note]) -> dict[str, _OfNode]:
+    """Every node with GPUs, and what belongs to it."""
+    gpu_nodes = [name for name, node in facts.nodes.items() if is_gpu_node(node, catalogue)]
+    hosts = Hosts(facts.nodes, gpu_nodes, facts.pods)
+    found = {name: _OfNode() for name in gpu_nodes}
+    for name, rows in place_rows(facts.rows, hosts, notes).items():
+        found.setdefault(name, _OfNode()).rows.extend(rows)
+    node_of_uuid = {r.identity.uuid: name for name, mine in found.items() for r in mine.rows if r.identity.uuid}
+    known = set(found)
+    for smi in sorted(facts.smi, key=lambda s: (-len(s.uuids), s.file)):
+        name = node_of_file(smi.file, smi.uuids, hosts, known, node_of_uuid)
+        found.setdefault(name, _OfNode()).smi.append(smi)
+        notes += smi.notes
+    known = set(found)
+    for parted in facts.parted:
+        if parted.is_export:
+            name = node_of_file(parted.file, (), hosts, known, {})
+            found.setdefault(name, _OfNode()).exported.append(parted)
+    return found
+
+
+def _node(
+    node: NodeFacts,
+    mine: _OfNode,
+    facts: Facts,
+    catalogue: Catalogue,
+    keys: set[str],
+    geometries: dict[str, tuple[ReportedProfile, ...]],
+    notes: list[Note],
+) -> Node:
+    inventory, strategy = take_inventory(node, catalogue), strategy_of(node)
+    notes += inventory.notes
+    seen = put_together(node, mine.rows, mine.smi, notes)
+    exported = _exported(mine.exported, inventory.gpus or len(seen))
+    drafts = draft_gpus(NodeSources(node, inventory, seen, exported), catalogue, _PodFinder(facts.pods), notes)
+    drafts = tuple(replace(d, gpu=_with_geometry(d.gpu, node, mine.smi, catalogue, geometries, notes)) for d in drafts)
+    board = inventory.board or next((catalogue.find(d.gpu.board) for d in drafts if d.gpu.board), None)
+    names_holders = any(row.owners or row.owner_uids for row in facts.rows)
+    gpus, more = settle(node, strategy, drafts, board, facts.pods, names_holders=names_holders)
+    slicers = facts.pods.slicers.get(node.name, set()) if facts.pods else set()
+    partitioner = find_partitioner(node, slicers, any(row.has_claims for row in mine.rows))
+    notes += [*more, *check_node(node, inventory, partitioner, gpus), *check_wish(node, gpus, facts.parted, catalogue)]
+    return Node(
+        name=node.name,
+        azure_size=azure_size(node, catalogue),
+        pool=node.label(*POOL_LABELS),
+        owner=partitioner.owner,
+        owner_reason=partitioner.reason,
+        strategy=strategy,
+        layout_scope=layout_scope(partitioner.owner, strategy),
+        schedulable=node.schedulable,
+        mig_config=node.label(MIG_CONFIG),
+        mig_config_state=node.label("nvidia.com/mig.config.state"),
+        labels={key: node.labels[key] for key in sorted(keys & node.labels.keys())},
+        taints=node.taints,
+        allocatable={k: n for k, n in node.allocatable.items() if n or not k.startswith("nvidia.com/mig-")},
+        gpus=gpus,
+    )
+
+
+def _twice(nodes: Iterable[Node]) -> list[Note]:
+    """One GPU on two nodes: the same node at two times, under two names."""
+    where: dict[str, list[str]] = {}
+    for node in nodes:
+        for gpu in node.gpus:
+            if gpu.uuid:
+                where.setdefault(gpu.uuid, []).append(node.name)
+    return [
+        Note("error", f"{uuid} is shown on {' and '.join(map(naming.node, names))}: files of different times")
+        for uuid, names in where.items()
+        if len(names) > 1
+    ]
+
+
+def _exported(parted: Sequence[MigParted], gpus: int) -> dict[int, Entry]:
+    """What `nvidia-mig-parted export` found, by GPU index."""
+    wishes = ((index, p.wish(EXPORTED, index, ())) for p in parted for index in range(gpus))
+    return {index: entry for index, entry in wishes if entry is not None}
+
+
+def _with_geometry(
+    gpu: Gpu,
+    node: NodeFacts,
+    texts: Sequence[Smi],
+    catalogue: Catalogue,
+    geometries: dict[str, tuple[ReportedProfile, ...]],
+    notes: list[Note],
+) -> Gpu:
+    board = catalogue.find(gpu.board) if gpu.board else None
+    profiles = reported_profiles(texts, gpu.index, board)
+    notes += check_geometry(node, gpu.index, board, profiles, texts)
+    if not profiles:
+        return gpu
+    key = geometry_key(board, profiles)
+    geometries[key] = profiles
+    return replace(gpu, geometry=key)
+
+
+class _PodFinder:
+    """Owners by what the exporter's labels say: a pod's name, mostly its namespace, sometimes only its uid."""
+
+    def __init__(self, pods: PodsSeen | None) -> None:
+        self._of_uid = pods.of_uid if pods else {}
+        self._of_name: dict[str, set[PodRef]] = {}
+        for pod in pods.pods.values() if pods else ():
+            self._of_name.setdefault(pod.name, set()).add(PodRef(pod.namespace, pod.name))
+
+    def __call__(self, names: Iterable[tuple[str | None, str]], uids: Iterable[str]) -> tuple[PodRef, ...]:
+        found: set[PodRef] = set()
+        for namespace, name in names:
+            same_name = self._of_name.get(name, set())
+            if namespace:
+                found.add(PodRef(namespace, name))
+            elif len(same_name) == 1:
+                found |= same_name
+        found |= {self._of_uid[uid] for uid in uids if uid in self._of_uid}
+        return tuple(sorted(found, key=str))
+
+
+def _selected_keys(pods: PodsSeen | None) -> set[str]:
+    """Label keys by which the snapshot's pods choose nodes."""
+    keys = set(KEPT_LABELS)
+    for pod in pods.pods.values() if pods else ():
+        keys |= pod.node_selector.keys()
+        keys |= {requirement.key for term in pod.node_affinity for requirement in term}
+    return keys
+
+
+def _versions(facts: Facts, nodes: Sequence[Node]) -> dict[str, str]:
+    shown = {f"Node/{n.name}": facts.nodes[n.name].version for n in nodes if n.name in facts.nodes}
+    shown |= {f"Pod/{key}": version for key, version in (facts.pods.versions if facts.pods else {}).items()}
+    return {key: version for key, version in sorted(shown.items()) if version}
+
+
+def _taken_at(rows: Iterable[Row]) -> str | None:
+    """The latest time that a sample carries. The clock of this machine says nothing about the cluster."""
+    latest = max((row.seconds for row in rows if row.seconds is not None), default=None)
+    if latest is None or not 0 <= latest < 2**35:
+        return None
+    return datetime.fromtimestamp(latest, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _note_order(note: Note) -> tuple[str, str, str, str]:
+    """By file, then by the numbers in the place, so that line 9 stands before line 10."""
+    place = re.sub(r"\d+", lambda number: number[0].zfill(9), note.where or "")
+    return note.file or "", place, note.text, note.severity

@@ -1,0 +1,228 @@
+"""`kubectl get pods`: which pods ask for GPUs, which hold them, which may use them without asking.
+
+A list of 100,000 pods is read one by one; only pods that ask for a GPU resource are kept whole, of the others only
+where they run. Which instance a pod holds is not concluded here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from migsaw.model.snapshot import Note, Pod, PodRef, Requirement, Toleration
+from migsaw.observe import naming
+from migsaw.observe.controllers import daemon_set, top_controller
+from migsaw.observe.kube import (
+    KubeObject,
+    gpu_amounts,
+    mapping,
+    read_objects,
+    sequence,
+    text,
+    texts,
+    value,
+)
+
+FINISHED = ("Succeeded", "Failed")
+# daemons that look at every GPU and compute on none
+_DAEMONS = re.compile(
+    r"nvidia-(device-plugin|driver|container-toolkit|dcgm|mig-manager|operator|mps|node-status|sandbox|vgpu|dra-driver)"
+    r"|dcgm-exporter|gpu-feature-discovery|node-feature-discovery|gpu-health|hami-device-plugin|das-daemon"
+)
+# daemons that cut or hand out GPUs; the planner must know them
+_SLICERS = {"dra": re.compile(r"dra-driver"), "hami": re.compile(r"hami"), "das": re.compile(r"^das-|instaslice")}
+_NOTHING = ("", "none", "void")  # values of NVIDIA_VISIBLE_DEVICES that give no GPU
+
+
+@dataclass(slots=True)
+class PodsSeen:
+    """What all pods files together say."""
+
+    pods: dict[str, Pod] = field(default_factory=dict)  # ask for a GPU resource, not finished; by namespace/name
+    versions: dict[str, str] = field(default_factory=dict)  # resourceVersion of these
+    finished: set[str] = field(default_factory=set)  # namespace/name
+    namespaces: set[str] = field(default_factory=set)  # of all pods, those without GPUs too
+    node_of: dict[str, str | None] = field(default_factory=dict)  # pod name → node; None: same name on several nodes
+    node_of_address: dict[str, str | None] = field(default_factory=dict)
+    of_uid: dict[str, PodRef] = field(default_factory=dict)  # GPU pods
+    loose: dict[str, dict[PodRef, str]] = field(default_factory=dict)  # node → pods that may use any GPU of it, and why
+    slicers: dict[str, set[str]] = field(default_factory=dict)  # node → keys of _SLICERS at work there
+
+    @property
+    def is_whole_cluster(self) -> bool:
+        """A list of one namespace cannot show who holds a GPU. Every cluster runs pods in at least two."""
+        return len(self.namespaces) > 1
+
+
+def read_pods(paths: Iterable[Path]) -> tuple[PodsSeen, list[Note]]:
+    seen = PodsSeen()
+    notes: list[Note] = []
+    for path in paths:
+        odd: list[tuple[str, str]] = []
+        for thing in read_objects(path, "Pod", odd):
+            _add(seen, thing, notes)
+        notes += [Note("warning", f"{what}: left out", str(path), place) for place, what in odd]
+    if not seen.is_whole_cluster:
+        held = "pods of one namespace only" if seen.namespaces else "no pods"
+        hint = "whether an instance is idle cannot be told; use `kubectl get pods -A`"
+        notes.append(Note("warning", f"{held} were given: {hint}"))
+    return seen, notes
+
+
+def _add(seen: PodsSeen, thing: KubeObject, notes: list[Note]) -> None:
+    namespace = text(thing.data, "metadata", "namespace") or "default"
+    node = text(thing.data, "spec", "nodeName")
+    phase = text(thing.data, "status", "phase") or ("Unknown" if node else "Pending")
+    ref, key = PodRef(namespace, thing.name), f"{namespace}/{thing.name}"
+    seen.namespaces.add(namespace)
+    if phase in FINISHED:
+        seen.finished.add(key)
+        return
+    if node:
+        _place(seen.node_of, thing.name, node)
+        if address := text(thing.data, "status", "podIP"):
+            _place(seen.node_of_address, address, node)
+        _note_slicer(seen, thing.data, node)
+    asks = asked(mapping(thing.data, "spec"))
+    if asks:
+        _keep(seen, thing, _pod(thing, ref, node, phase, asks), notes)
+        notes += _odd_asks(thing, ref, asks)
+    if node and (why := _loose_use(thing.data, bool(asks))):
+        seen.loose.setdefault(node, {})[ref] = why
+        notes.append(Note("info", f"pod {naming.pod(*_parts(ref))}: {why}", thing.file, thing.where))
+
+
+def _parts(ref: PodRef) -> tuple[str, str]:
+    return ref.namespace, ref.pod
+
+
+def _place(table: dict[str, str | None], name: str, node: str) -> None:
+    table[name] = node if table.get(name, node) == node else None
+
+
+def _keep(seen: PodsSeen, thing: KubeObject, pod: Pod, notes: list[Note]) -> None:
+    """Of two objects of the same pod: the later version, whatever the order of files."""
+    version = text(thing.data, "metadata", "resourceVersion") or ""
+    if pod.key in seen.pods:
+        old = seen.versions.get(pod.key, "")
+        if old != version:
+            ref = naming.pod(pod.namespace, pod.name)
+            notes.append(Note("warning", f"pod {ref}: given twice; the later version is used", thing.file, thing.where))
+        if _age(old, seen.pods[pod.key]) >= _age(version, pod):
+            return
+    seen.pods[pod.key] = pod
+    if version:
+        seen.versions[pod.key] = version
+    if uid := text(thing.data, "metadata", "uid"):
+        seen.of_uid[uid] = PodRef(pod.namespace, pod.name)
+
+
+def _age(version: str, pod: Pod) -> tuple[int, str]:
+    return int(version) if version.isdecimal() else -1, repr(pod)
+
+
+def _pod(thing: KubeObject, ref: PodRef, node: str | None, phase: str, asks: Mapping[str, int]) -> Pod:
+    spec = mapping(thing.data, "spec")
+    terms = sequence(
+        spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"
+    )
+    return Pod(
+        namespace=ref.namespace,
+        name=ref.pod,
+        node=node,
+        phase=phase,
+        asks=asks,
+        workload=top_controller(thing.data, ref.namespace),
+        labels=dict(sorted(texts(thing.data, "metadata", "labels").items())),
+        node_selector=dict(sorted(texts(spec, "nodeSelector").items())),
+        node_affinity=tuple(_requirements(term) for term in terms),
+        tolerations=tuple(_toleration(t) for t in sequence(spec, "tolerations") if isinstance(t, dict)),
+    )
+
+
+def _requirements(term: Any) -> tuple[Requirement, ...]:
+    """Fields and labels alike: the only field a term can name is metadata.name."""
+    rows = sequence(term, "matchExpressions") + sequence(term, "matchFields")
+    return tuple(
+        Requirement(key, text(row, "operator") or "In", tuple(str(v) for v in sequence(row, "values")))
+        for row in rows
+        if (key := text(row, "key"))
+    )
+
+
+def _toleration(row: Any) -> Toleration:
+    return Toleration(text(row, "key"), text(row, "operator") or "Equal", text(row, "value") or "", text(row, "effect"))
+
+
+def asked(spec: Mapping[str, Any]) -> dict[str, int]:
+    """GPU resources that the scheduler sets aside for a pod.
+
+    The larger of: all containers and sidecars at once; each init container with the sidecars started before it
+    (Kubernetes: effective request of init containers; a sidecar is an init container with restartPolicy Always).
+    """
+    total: dict[str, int] = {}
+    for container in sequence(spec, "containers"):
+        _add_up(total, _container_asks(container))
+    sidecars: dict[str, int] = {}
+    peak: dict[str, int] = {}
+    for container in sequence(spec, "initContainers"):
+        asks = _container_asks(container)
+        if value(container, "restartPolicy") == "Always":
+            _add_up(sidecars, asks)
+            asks = {}
+        for name in {*asks, *sidecars}:
+            peak[name] = max(peak.get(name, 0), asks.get(name, 0) + sidecars.get(name, 0))
+    _add_up(total, sidecars)
+    both = {name: max(total.get(name, 0), peak.get(name, 0)) for name in sorted({*total, *peak})}
+    return {name: number for name, number in both.items() if number}
+
+
+def _container_asks(container: Any) -> dict[str, int]:
+    """Requests of extended resources equal their limits; either may be left out."""
+    limits, requests = (gpu_amounts(container, "resources", part) for part in ("limits", "requests"))
+    return requests | limits
+
+
+def _add_up(total: dict[str, int], more: Mapping[str, int]) -> None:
+    for name, number in more.items():
+        total[name] = total.get(name, 0) + number
+
+
+def _odd_asks(thing: KubeObject, ref: PodRef, asks: Mapping[str, int]) -> list[Note]:
+    """`nvidia.com/mig1g.10gb`: a name that no plugin advertises, one sign from one that does."""
+    found = []
+    for name in asks:
+        if re.match(r"nvidia\.com/mig(?!-\d)", name):
+            near = re.sub(r"nvidia\.com/mig-?", "nvidia.com/mig-", name)
+            message = f"pod {naming.pod(*_parts(ref))} asks for {name}, which nothing advertises; did it mean {near}?"
+            found.append(Note("warning", message, thing.file, thing.where))
+    return found
+
+
+def _loose_use(data: Any, asks: bool) -> str | None:
+    """Why this pod may use GPUs that no request shows."""
+    if sequence(data, "spec", "resourceClaims") and not asks:
+        return (
+            "asks through a resource claim (DRA), which does not say for what: it may hold any GPU or slice of its node"
+        )
+    if asks or _DAEMONS.search(daemon_set(data) or ""):
+        return None
+    for container in sequence(data, "spec", "initContainers") + sequence(data, "spec", "containers"):
+        for variable in sequence(container, "env"):
+            if value(variable, "name") != "NVIDIA_VISIBLE_DEVICES":
+                continue
+            if "valueFrom" in variable or str(value(variable, "value") or "") not in _NOTHING:
+                return "asks for no GPU but sets NVIDIA_VISIBLE_DEVICES: it may use any GPU or slice of its node"
+    if value(data, "spec", "runtimeClassName") == "nvidia":
+        return "asks for no GPU but runs with the nvidia runtime class: it may use any GPU or slice of its node"
+    return None
+
+
+def _note_slicer(seen: PodsSeen, data: Any, node: str) -> None:
+    name = daemon_set(data) or ""
+    for key, pattern in _SLICERS.items():
+        if pattern.search(name):
+            seen.slicers.setdefault(node, set()).add(key)

@@ -1,0 +1,180 @@
+"""A snapshot as a table: what is there, with busy, idle in use, free and stranded kept apart, and what is in doubt.
+
+The unit is the board's compute slice. What cannot be known (a board without geometry, a layout that nobody showed) is
+n/a or counted as not known, never as free.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from itertools import groupby
+
+from migsaw.fit.rules import is_idle
+from migsaw.model.boards import Board, Catalogue
+from migsaw.model.layouts import Placed, fault, stranded
+from migsaw.model.snapshot import Gpu, Instance, Node, Note, Snapshot
+from migsaw.report.glyphs import UNSURE, glyph, legend
+from migsaw.report.plan import ranges
+from migsaw.report.table import Column, Table, na
+
+MOST_NOTES = 12  # shown below the table; the snapshot has all
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Compute slices of a GPU, or of several. They add up to all of its slices."""
+
+    busy: int = 0
+    idle_in_use: int = 0  # held, and the sample shows no work
+    free: int = 0  # instances that nobody holds, and room where one could be cut
+    stranded: int = 0  # room that no legal placement can use
+    unknown: int = 0  # who holds it, or what is there, is not known
+
+    def __add__(self, other: Shares) -> Shares:
+        return Shares(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+
+def snapshot_table(snapshot: Snapshot, catalogue: Catalogue) -> Table:
+    """GPUs of a node that look alike share a row; the last line counts."""
+    rows, total, unmeasured = [], Shares(), 0
+    for node in snapshot.nodes:
+        lines = []
+        for gpu in node.gpus:
+            board = catalogue.find(gpu.board or "")
+            shares = shares_of(gpu, board)
+            total, unmeasured = total + (shares or Shares()), unmeasured + (shares is None)
+            lines.append((str(gpu.index), *_cells(node, gpu, board, shares)))
+        for rest, group in groupby(lines, key=lambda line: line[1:]):
+            rows.append((node.name, ranges(int(line[0]) for line in group), *rest))
+    boards = {row[2] for row in rows}
+    columns = (
+        Column("node"),
+        Column("GPU", right=True),
+        Column("board", wide=len(boards) == 1),
+        Column("owner"),
+        Column("MIG"),
+        Column("layout", whole=True),
+        Column("busy", right=True),
+        Column("idle in use", right=True),
+        Column("free", right=True),
+        Column("stranded", right=True),
+        Column("not known", right=True),
+        Column("held by", wide=True),
+    )
+    title = f"What is there, all {next(iter(boards))}" if len(boards) == 1 else "What is there"
+    footer = _footer(snapshot, [row[5] for row in rows], total, unmeasured)
+    return Table(columns, tuple(rows), title, footer)
+
+
+def shares_of(gpu: Gpu, board: Board | None) -> Shares | None:
+    """None where the board's geometry is not known."""
+    if board is None or not board.compute_slices:
+        return None
+    whole = board.compute_slices
+    if not gpu.instances:
+        if gpu.mig == "on" and gpu.state == "idle":
+            return Shares(free=whole)
+        return _share(whole, gpu.state, is_idle(gpu.activity))
+    found, used = Shares(), 0
+    for item in gpu.instances:
+        profile = board.find(item.profile)
+        size = profile.compute_slices if profile else 0
+        found, used = found + _share(size, item.state, is_idle(item.activity)), used + size
+    return found + _rest(gpu, board, max(whole - used, 0))
+
+
+def _share(slices: int, state: str, is_idle_now: bool | None) -> Shares:
+    if state == "busy":
+        return Shares(idle_in_use=slices) if is_idle_now else Shares(busy=slices)
+    return Shares(free=slices) if state == "idle" else Shares(unknown=slices)
+
+
+def _rest(gpu: Gpu, board: Board, rest: int) -> Shares:
+    """What no instance covers: stranded, or free to be cut."""
+    layout = tuple(Placed(i.profile, i.start) for i in gpu.instances)
+    if not rest:
+        return Shares()
+    if not board.placements_known or any(board.find(p.profile) is None for p in layout) or fault(board, layout):
+        return Shares(unknown=rest)
+    lost = min(stranded(board, layout)[0], rest)
+    return Shares(free=rest - lost, stranded=lost)
+
+
+def _cells(node: Node, gpu: Gpu, board: Board | None, shares: Shares | None) -> tuple[str, ...]:
+    amounts = [str(n) for n in astuple(shares)] if shares else [na("no geometry"), *["n/a"] * 4]
+    return (
+        gpu.board or gpu.product or na("not known"),
+        node.owner,
+        gpu.mig,
+        layout_glyph(gpu, board),
+        *amounts,
+        _holders(gpu),
+    )
+
+
+def layout_glyph(gpu: Gpu, board: Board | None) -> str:
+    """``[3g*|1g|1g?]``; ``[off*]`` a whole GPU; ``[?]`` where what it holds is not known."""
+    if gpu.instances:
+        words = {state: [_word(i) for i in gpu.instances if i.state == state] for state in ("busy", "unknown")}
+        idle = [_word(i) for i in gpu.instances if i.state == "busy" and is_idle(i.activity)]
+        return glyph(board, [_word(i) for i in gpu.instances], words["busy"], idle, words["unknown"])
+    if gpu.mig == "on" and gpu.state == "idle":
+        return glyph(board, [])
+    if gpu.mig in ("off", "pending"):
+        is_idle_in_use = gpu.state == "busy" and is_idle(gpu.activity)
+        word = ("off",)
+        return glyph(
+            board,
+            word,
+            word if gpu.state == "busy" else (),
+            word if is_idle_in_use else (),
+            word if gpu.state == "unknown" else (),
+        )
+    return f"[{UNSURE}]"
+
+
+def _word(instance: Instance) -> str:
+    return str(Placed(instance.profile, instance.start))
+
+
+def _holders(gpu: Gpu) -> str:
+    owners = [item.owner for item in gpu.instances if item.owner] + ([gpu.owner] if gpu.owner else [])
+    return ", ".join(sorted({str(owner) for owner in owners}))
+
+
+def _footer(snapshot: Snapshot, glyphs: Sequence[str], total: Shares, unmeasured: int) -> tuple[str, ...]:
+    signs = legend(glyphs)
+    lines = [signs] if signs else []
+    lines.append("In compute slices. free: nobody holds it; stranded: no profile can use it.")
+    loud = [note for note in snapshot.notes if note.severity != "info"]
+    lines += [_note_line(note) for note in loud[:MOST_NOTES]]
+    if len(loud) > MOST_NOTES:
+        lines.append(f"… and {len(loud) - MOST_NOTES} more notes in the snapshot")
+    return (*lines, _counts(snapshot, total, unmeasured))
+
+
+def _note_line(note: Note) -> str:
+    where = f"{note.file}, {note.where}: " if note.file and note.where else f"{note.file}: " if note.file else ""
+    return f"{note.severity}: {where}{note.text}"
+
+
+def _counts(snapshot: Snapshot, total: Shares, unmeasured: int) -> str:
+    gpus = sum(len(node.gpus) for node in snapshot.nodes)
+    waiting = sum(pod.node is None for pod in snapshot.pods)
+    severities = Counter(note.severity for note in snapshot.notes)
+    slices = (
+        f"{sum(astuple(total))} slices: {total.busy} busy, {total.idle_in_use} idle in use, {total.free} free, "
+        f"{total.stranded} stranded, {total.unknown} not known"
+    )
+    without = f" and {_n(unmeasured, 'GPU')} of no known geometry" if unmeasured else ""
+    notes = ", ".join(_n(severities[s], s) for s in ("error", "warning") if severities[s]) or "no warnings"
+    return (
+        f"{_n(gpus, 'GPU')} on {_n(len(snapshot.nodes), 'node')}, {slices}{without}. "
+        f"Pods that ask for GPUs: {len(snapshot.pods) - waiting} placed, {waiting} waiting. {notes}."
+    )
+
+
+def _n(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
