@@ -5,8 +5,8 @@
 
 Everything is in exact integers. The proof, per table, is recorded in the file and re-made by tests/packing:
 
-1. the facets are those of the hull of all feasible multisets (double description), and the vertices of what they describe
-   are feasible multisets (double description once more, the other way round);
+1. the facets are those of the hull of all feasible multisets (double description), and the vertices of what they
+   describe are feasible multisets (double description once more, the other way round);
 2. integer decomposition: every lattice point of k times the polytope is a feasible multiset plus a lattice point of k-1
    times it. Tried for k = 2 ... d at every point whose last count is the largest possible (a smaller count is served by
    taking instances away). For k > d a point is a combination of at most d+1 vertices whose weights sum to k, so one
@@ -61,7 +61,10 @@ def variants() -> Iterator[tuple[Board, str]]:
     for board in load_catalogue().boards:
         if board.placements_known:
             yield board, f"{board.key}, all profiles"
-            yield replace(board, profiles=tuple(p for p in board.profiles if p.is_plain)), f"{board.key}, plain profiles"
+            yield (
+                replace(board, profiles=tuple(p for p in board.profiles if p.is_plain)),
+                f"{board.key}, plain profiles",
+            )
 
 
 def table(board: Board, multisets: tuple[Vector, ...]) -> dict[str, Any]:
@@ -97,7 +100,8 @@ def check_decomposition(rows: Sequence[Facet], multisets: Sequence[Vector], k: i
         tried += 1
         over = [dot(w, point) - (k - 1) * q for w, q in turned]
         if not any(
-            all(a <= b for a, b in zip(over, load, strict=True)) and all(a <= b for a, b in zip(part, point, strict=True))
+            all(a <= b for a, b in zip(over, load, strict=True))
+            and all(a <= b for a, b in zip(part, point, strict=True))
             for part, load in zip(parts, loads, strict=True)
         ):
             raise AssertionError(f"k = {k}: {point} in the order {order} cannot be taken apart")

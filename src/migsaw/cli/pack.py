@@ -21,7 +21,7 @@ def command(demand: Path, output: Output) -> None:
     DEMAND is a file of kind migsaw/demand/v1 (docs/reference/schemas/demand.json).
     """
     from migsaw.observe.demand import read_demand
-    from migsaw.plan.packing import pack, parse_facets
+    from migsaw.plan.packing import pack, pack_by_rule, parse_facets
     from migsaw.report.packing import packing_document, packing_tables
 
     asked, table = read_demand(demand, load_catalogue()), parse_facets(catalogue.read("facets.json"))
@@ -29,4 +29,5 @@ def command(demand: Path, output: Output) -> None:
         found = pack(asked, table)
     except InfeasibleError as problem:
         raise InfeasibleError(problem.message, where=Where(str(demand)), hint=problem.hint) from None
-    show(output, packing_document(asked, found), packing_tables(asked, found))
+    by_rule = None if output.format in ("json", "yaml") else pack_by_rule(asked, table)
+    show(output, packing_document(asked, found), packing_tables(asked, found, by_rule))

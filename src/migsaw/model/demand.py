@@ -63,7 +63,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """``count`` groups of ``gpus`` whole GPUs each, MIG off; a group lies on one entry, with ``same_node`` in one node."""
+    """``count`` groups of ``gpus`` whole GPUs each, MIG off. Each lies on one entry, with ``same_node`` in one node."""
 
     name: str
     gpus: int

@@ -1,4 +1,4 @@
-"""``demand.yaml`` → a :class:`~migsaw.model.demand.Demand`: names are resolved, unusable points left out with the reason.
+"""``demand.yaml`` → a :class:`~migsaw.model.demand.Demand`: names are resolved, unusable points left out.
 
 Every fault is an InputError with file, place and field. Whether the demand can be met is not judged here.
 """
@@ -108,7 +108,9 @@ class _Reader:
             raise self._unknown(name, entries, place)
         kept = _permitted(options, allowed)
         if not kept and count:
-            raise self.fault(f"{name} is demanded, but policy.profiles does not allow it", place, "allow it, or ask for another")
+            raise self.fault(
+                f"{name} is demanded, but policy.profiles does not allow it", place, "allow it, or ask for another"
+            )
         return Need(name, "instances" if key == "instances" else "headroom", Fraction(count), kept)
 
     def _group(self, index: int, entries: Sequence[Entry]) -> Group:

@@ -1,4 +1,4 @@
-"""The words of ``demand.yaml`` (``docs/reference/schemas/demand.json``), validated by pydantic. Names are not resolved yet.
+"""The words of ``demand.yaml`` (``docs/reference/schemas/demand.json``), validated by pydantic. No name is resolved.
 
 Numbers mean exactly the decimals that are written: the file is read with :class:`decimal.Decimal` in place of floats.
 """
@@ -16,31 +16,25 @@ from migsaw.model.demand import Scope
 
 FORBID = {"extra": "forbid"}
 LARGEST = 10**24
-
-
-def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
-        raise ValueError(f"{value!r} is no whole number")
-    if value != value.to_integral_value() if isinstance(value, Decimal) else False:
-        raise ValueError(f"{value} is no whole number")
-    return _bounded(int(value) if abs(value) <= LARGEST else LARGEST + 1)
+SMALLEST_EXPONENT = -24
 
 
 def _exact(value: Any) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
         raise ValueError(f"{value!r} is no number")
     number = Decimal(value)
-    if number and number.adjusted() < -24:
-        raise ValueError(f"{value} is too small a number")
-    return _bounded(number)
-
-
-def _bounded(value: Any) -> Any:
-    if value < 0:
+    if number < 0:
         raise ValueError(f"{value} is negative")
-    if value > LARGEST:
-        raise ValueError("too large a number")
-    return value
+    if number > LARGEST or (number and number.adjusted() < SMALLEST_EXPONENT):
+        raise ValueError("the number is too large or too small to mean something")
+    return number
+
+
+def _whole(value: Any) -> int:
+    number = _exact(value)
+    if number != int(number):
+        raise ValueError(f"{value} is no whole number")
+    return int(number)
 
 
 Count = Annotated[int, BeforeValidator(_whole)]

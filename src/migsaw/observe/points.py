@@ -1,4 +1,4 @@
-"""Points of a workload from a CSV file: what one instance of a profile does. Exact decimals, every fault with its line."""
+"""Points of a workload from a CSV file: what one instance of a profile does. Decimals are exact, faults have lines."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def read_points(path: Path) -> Iterator[tuple[Point, Locate]]:
 
 
 def _point(cells: dict[str, str], locate: Locate, adapter: TypeAdapter[Point]) -> Point:
-    values = {name: text if name in TEXTS else _number(text, name, locate) for name, text in cells.items() if text.strip()}
+    values = {
+        name: text if name in TEXTS else _number(text, name, locate) for name, text in cells.items() if text.strip()
+    }
     try:
         return adapter.validate_python(values)
     except ValidationError as problem:

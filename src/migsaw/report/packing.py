@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from math import inf, nextafter
 from typing import Any
 
+from migsaw.model.boards import EVIDENCE
 from migsaw.model.demand import Demand
 from migsaw.plan.packing import Packing
+from migsaw.report.glyphs import glyph
+from migsaw.report.table import Column, Table
 
 
 def packing_document(demand: Demand, found: Packing) -> dict[str, Any]:
@@ -61,5 +65,84 @@ def _bound(found: Packing) -> int | float:
     return shown
 
 
-def packing_tables(demand: Demand, found: Packing) -> list[Any]:
-    return []
+def packing_tables(demand: Demand, found: Packing, by_rule: Packing | None = None) -> list[Table]:
+    """``by_rule``: the same demand with the recommended slots, for comparison."""
+    assigned = [_assignment_table(found)] if found.assignment else []
+    footer = (*_evidence(demand), *_scope(found), *_rule(found, by_rule), _summary(found))
+    return _with_footer([_layout_table(demand, found), *assigned], footer)
+
+
+def _with_footer(tables: list[Table], footer: tuple[str, ...]) -> list[Table]:
+    return [*tables[:-1], replace(tables[-1], footer=footer)]
+
+
+def _layout_table(demand: Demand, found: Packing) -> Table:
+    boards = {entry.name: entry.board for entry in demand.entries}
+    rows = []
+    for row in found.layouts:
+        texts = [str(placed) for placed in row.layout] if row.mig_on else ["off"]
+        rows.append((row.entry, f"{row.count:,}", glyph(boards[row.entry], texts), " ".join(texts)))
+    columns = (Column("Board"), Column("GPUs", right=True), Column("Layout"), Column("Placements", wide=True))
+    return Table(columns, tuple(rows), footer=())
+
+
+def _assignment_table(found: Packing) -> Table:
+    with_points = any(row.option.batch is not None or row.option.processes is not None for row in found.assignment)
+    columns = (
+        Column("Workload"),
+        Column("Instances", right=True),
+        Column("Profile"),
+        Column("Board"),
+        *((Column("Batch", right=True), Column("Processes", right=True)) if with_points else ()),
+    )
+    rows = []
+    for row in found.assignment:
+        option = row.option
+        points = ["" if n is None else str(n) for n in (option.batch, option.processes)] if with_points else []
+        rows.append((row.workload, f"{row.instances:,}", option.profile, option.entry, *points))
+    return Table(columns, tuple(rows))
+
+
+# ---- sentences ------------------------------------------------------------------------------------------------------
+
+
+def _evidence(demand: Demand) -> list[str]:
+    """Boards whose geometry nobody has seen on a real board."""
+    return [
+        f"{entry.name}: {EVIDENCE[entry.board.evidence]} ({entry.board.evidence})"
+        for entry in demand.entries
+        if entry.board.evidence in ("family-assumed", "captured-partial", "inherited")
+    ]
+
+
+def _scope(found: Packing) -> list[str]:
+    if found.scope_cost is None:
+        return []
+    gpus, money = found.scope_cost.gpus, found.scope_cost.usd_per_hour
+    price = "" if money is None else f" and {float(money):+,.2f} USD per hour"
+    return [
+        f"Cutting every GPU freely instead of by the layout_scope: this plan costs {gpus:+,} GPUs{price} beyond that."
+    ]
+
+
+def _rule(found: Packing, by_rule: Packing | None) -> list[str]:
+    if by_rule is None:
+        return []
+    more = by_rule.objective - found.objective
+    share = f" ({float(more / found.objective):+.1%})" if found.objective else ""
+    return [f"The simple rule, 2g and 3g slices first, would take {_money(by_rule, by_rule.objective)}{share}."]
+
+
+def _summary(found: Packing) -> str:
+    parts = ", ".join(f"{name} {n:,}" for name, n in found.gpus.items())
+    price = "" if found.usd_per_hour is None else f", {float(found.usd_per_hour):,.2f} USD per hour"
+    if found.optimal:
+        proof = "proved optimal"
+    else:
+        proof = f"at least {_money(found, found.lower_bound)} is needed: gap {float(found.gap):.2g}"
+    noun = "GPU" if found.total == 1 else "GPUs"
+    return f"{found.total:,} {noun} ({parts}){price}; {proof}."
+
+
+def _money(found: Packing, value: Fraction) -> str:
+    return f"{float(value):,.2f} USD per hour" if found.usd_per_hour is not None else f"{-(-value // 1):,} GPUs"

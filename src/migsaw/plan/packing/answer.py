@@ -40,7 +40,7 @@ class ScopeCost:
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """``objective`` and ``lower_bound`` in money per hour where there are prices, else in GPUs; the bound is certified."""
+    """``objective`` and the certified ``lower_bound`` are in USD per hour where there are prices, else in GPUs."""
 
     gpus: Mapping[str, int]  # every entry of the demand
     usd_per_hour: Fraction | None

@@ -1,7 +1,7 @@
 """A certified lower bound from any prices whatever: Lagrangian relaxation in exact integers.
 
-Rows get prices lambda >= 0. Then every unit and every block decides alone, and what they pay together can be no more than
-the optimum. Blocks pay for whole instances (:mod:`cover`), so the bound is stronger than that of the linear programme.
+Rows get prices >= 0. Then every unit and every block decides alone, and what they pay together is no more than the
+optimum. Blocks pay for whole instances (:mod:`cover`), so the bound is stronger than that of the linear programme.
 The prices come from a solver in floating point; whatever it returned, the bound is true, good prices only make it high.
 """
 

@@ -14,7 +14,7 @@ from math import gcd, lcm
 from migsaw.errors import InfeasibleError
 from migsaw.model.demand import Demand, Entry, Group, Need, Option
 from migsaw.plan.packing.facets import FacetTable, Shape, shape
-from migsaw.plan.packing.programme import Block, Counts, Programme, Slot
+from migsaw.plan.packing.programme import Block, Counts, Programme, Row, Slot, Unit
 from migsaw.plan.packing.schemes import Scheme
 
 
@@ -44,7 +44,9 @@ def build(demand: Demand, table: FacetTable) -> Task:
             fixed[slot] += n if len(block.slots) == 1 else 0
     grain = _grain(demand)
     schemes = tuple(_schemes(demand, slots, grain, table))
-    costs, units, rows = [0] * len(slots), [], []
+    costs = [0] * len(slots)
+    units: list[Unit] = []
+    rows: list[Row] = []
     for scheme in schemes:
         for i, cost in scheme.slot_costs().items():
             costs[i] = cost
@@ -106,8 +108,8 @@ def _join(joined: dict[tuple[tuple[int, ...], Counts, int], Block], block: Block
     alone = 0 if set(block.gains) == {1} else 1 + block.members[0][0]
     key = (block.slots, block.gains, alone)
     known = joined.get(key)
-    joined[key] = block if known is None else replace(
-        block, need=known.need + block.need, members=known.members + block.members
+    joined[key] = (
+        block if known is None else replace(block, need=known.need + block.need, members=known.members + block.members)
     )
 
 

@@ -27,8 +27,11 @@ def cheapest_cover(prices: Sequence[int], gains: Sequence[int], need: int, most:
     size = len(prices)
     ratios = [(prices[k] << SHIFT) // gains[k] for k in range(size)]
     order = sorted(range(size), key=lambda k: (ratios[k], -gains[k], k))
-    search = _Search([prices[k] for k in order], [gains[k] for k in order], [most[k] for k in order],
-                     [ratios[k] for k in order])
+    search = _Search(
+        [prices[k] for k in order], [gains[k] for k in order], [most[k] for k in order], [ratios[k] for k in order]
+    )
+    if need <= 0:
+        return Cover(0, 0, (0,) * size)
     search.go(0, need, 0, ())
     if search.best is None:
         return None
@@ -47,26 +50,24 @@ class _Search:
         self.steps = 0
 
     def go(self, i: int, need: int, cost: int, head: tuple[int, ...]) -> None:
-        if need <= 0:
-            if self.best is None or cost < self.best:
-                self.best, self.counts = cost, head
-            return
-        if i == len(self.prices):
-            return
+        """Tries option ``i`` as often as it can be of use, then less often: what that leaves, later options serve."""
         price, gain = self.prices[i], self.gains[i]
         n = min(self.most[i], -(-need // gain))
-        while n >= 0:
-            self.steps += 1
+        if n * gain >= need:
+            self._keep(cost + n * price, (*head, n))
+            n -= 1
+        while n >= 0 and i + 1 < len(self.prices):
             rest, spent = need - n * gain, cost + n * price
-            least = spent
-            if rest > 0:
-                if i + 1 == len(self.prices):
-                    return
-                least += -(-(rest * self.ratios[i + 1]) >> SHIFT)
+            least = spent - (-(rest * self.ratios[i + 1]) >> SHIFT)
             if self.best is not None and least >= self.best:
-                return  # fewer of the cheapest option cannot be cheaper
+                return  # less of an option that has the better ratio cannot be cheaper
+            self.steps += 1
             if self.steps > MOST_STEPS and self.best is not None:
                 self.open = least if self.open is None else min(self.open, least)
                 return
             self.go(i + 1, rest, spent, (*head, n))
             n -= 1
+
+    def _keep(self, cost: int, counts: tuple[int, ...]) -> None:
+        if self.best is None or cost < self.best:
+            self.best, self.counts = cost, counts

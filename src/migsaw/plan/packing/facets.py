@@ -1,8 +1,8 @@
 """How instances of a board pack into GPUs: its facets, and the multisets that fit one GPU.
 
 The facets are computed once, with a proof that they count GPUs exactly (``tools/make_facets.py``), and shipped with the
-catalogue under a hash of the geometry. A geometry that is not in the table, such as one a driver reported, gets its facets
-here, without the proof. See ``designs/0003-exact-packing.md``.
+catalogue under a hash of the geometry. A geometry that is not in the table, such as one a driver reported, gets its
+facets here, without the proof. See ``designs/0003-exact-packing.md``.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _computed(board: Board, names: tuple[str, ...]) -> Shape:
 
 
 def merge_alike(multisets: Sequence[Vector]) -> tuple[tuple[Vector, ...], tuple[int, ...]]:
-    """Profiles that stand for each other in every multiset become one: (merged multisets, merged column per profile)."""
+    """Profiles that stand for each other everywhere become one: (merged multisets, merged column per profile)."""
     known, size = set(multisets), len(multisets[0])
     first = list(range(size))
     for i in range(size):

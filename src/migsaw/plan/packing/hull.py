@@ -1,8 +1,8 @@
 """The facets of the convex hull of what fits, in exact integers: the double description method.
 
-Why: a certified bound must not rest on floating point. The set of feasible multisets is closed downwards (a part of what
-fits, fits), so its hull is {n >= 0 : f.n <= 1} with f the maximal vertices of the anti-blocker {f >= 0 : f.v <= 1 for
-every feasible v} (Fulkerson 1971, "Blocking and anti-blocking pairs of polyhedra"). It must not know boards or profiles.
+Why: a certified bound must not rest on floating point. The set of feasible multisets is closed downwards (a part of
+what fits, fits), so its hull is {n >= 0 : f.n <= 1} with f the maximal vertices of the anti-blocker {f >= 0 : f.v <= 1
+for every feasible v} (Fulkerson 1971, "Blocking and anti-blocking pairs of polyhedra"). It knows no boards or profiles.
 """
 
 from __future__ import annotations

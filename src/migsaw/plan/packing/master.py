@@ -1,7 +1,7 @@
 """The linear programme over whole choices (Dantzig-Wolfe), solved by HiGHS: good prices and a fractional plan.
 
-A column is a whole choice of one block (so many of each slot), its share is between 0 and 1. Only here is a solver used;
-nothing it says is believed: prices go to :mod:`bound`, plans are re-counted in exact arithmetic.
+A column is a whole choice of one block (so many of each slot), its share is between 0 and 1. Only here is a solver
+used, and nothing it says is believed: prices go to :mod:`bound`, plans are counted again in exact arithmetic.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Relaxed:
 
 
 class Master:
-    def __init__(self, programme: Programme, penalty: int) -> None:
+    def __init__(self, programme: Programme) -> None:
         self.programme = programme
         self.size = max(1.0, max((sum(b.most) for b in programme.blocks), default=1) / 1000.0)
         self.columns: list[tuple[int, Counts]] = []
@@ -41,13 +41,14 @@ class Master:
         self.highs: Any = new_solver()
         self.highs.setOptionValue("solver", "simplex")
         self.units = len(programme.units)
-        self._add_rows(penalty)
+        self.penalty = 4.0 * max((unit.cost for unit in programme.units), default=1) + 4.0
+        self._add_rows()
 
-    def _add_rows(self, penalty: int) -> None:
+    def _add_rows(self) -> None:
         taken = self.programme.fixed
         for unit in self.programme.units:
             self.highs.addCol(float(unit.cost), 0.0, unit.most / self.size, 0, [], [])
-        self.highs.addCol(float(penalty), 0.0, INFINITY, 0, [], [])  # breaks rows, at a price
+        self.highs.addCol(self.penalty, 0.0, INFINITY, 0, [], [])  # breaks rows, at a price
         for row in self.programme.rows:
             room = row.constant - sum(n * taken[slot] for slot, n in row.uses.items())
             index = [*row.units, self.units]
@@ -56,10 +57,10 @@ class Master:
         for _ in self.programme.blocks:
             self.highs.addRow(1.0, 1.0, 0, [], [])
 
-    def add(self, index: int, choice: Counts) -> bool:
-        """A column; False if it is there already."""
+    def add(self, index: int, choice: Counts) -> None:
+        """A column, unless it is there already."""
         if (index, choice) in self.known:
-            return False
+            return
         self.known.add((index, choice))
         self.columns.append((index, choice))
         block, programme = self.programme.blocks[index], self.programme
@@ -72,7 +73,6 @@ class Master:
                 where.append(r)
                 value.append(use / self.size)
         self.highs.addCol(cost, 0.0, INFINITY, len(where), np.array(where, np.int32), np.array(value))
-        return True
 
     def enter(self, region: Region) -> None:
         """Only columns and units of the region may be used from now on."""
@@ -81,8 +81,7 @@ class Master:
         limits = {index: region.blocks[index] for index in region.blocks}
         uppers = [
             INFINITY
-            if index not in limits
-            or all(a <= n <= b for n, (a, b) in zip(choice, limits[index], strict=True))
+            if index not in limits or all(a <= n <= b for n, (a, b) in zip(choice, limits[index], strict=True))
             else 0.0
             for index, choice in self.columns
         ]
@@ -92,6 +91,12 @@ class Master:
         chosen = np.arange(first, first + len(uppers), dtype=np.int32)
         self.highs.changeColsBounds(len(uppers), chosen, np.zeros(len(uppers)), np.array(uppers))
 
+    def set_penalty(self, penalty: float) -> None:
+        """What breaking a row costs: low prices keep the arithmetic sharp, high ones show that a region is empty."""
+        if penalty != self.penalty:
+            self.penalty = penalty
+            self.highs.changeColCost(self.units, penalty)
+
     def solve(self) -> Relaxed:
         self.highs.run()
         solution, info = self.highs.getSolution(), self.highs.getInfo()
@@ -99,7 +104,9 @@ class Master:
         values, duals = solution.col_value, solution.row_dual
         rows, first = len(self.programme.rows), self.units + 1
         prices = tuple(max(0, round(-dual * SCALE)) for dual in duals[:rows])
-        shares = tuple((*column, share) for column, share in zip(self.columns, values[first:], strict=True) if share > 1e-9)
+        shares = tuple(
+            (*column, share) for column, share in zip(self.columns, values[first:], strict=True) if share > 1e-9
+        )
         units = tuple(value * self.size for value in values[: self.units])
         broken = values[self.units] * self.size > 1e-6
         fixed = sum(c * n for c, n in zip(self.programme.costs, self.programme.fixed, strict=True))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from migsaw.errors import InfeasibleError, MigsawError
-from migsaw.model.demand import Demand
+from migsaw.model.demand import Demand, Need
+from migsaw.model.policy import recommended
 from migsaw.plan.packing.answer import Packing, packing, scope_cost
 from migsaw.plan.packing.build import Task, build
 from migsaw.plan.packing.facets import FacetTable
@@ -20,36 +22,68 @@ def pack(demand: Demand, table: FacetTable) -> Packing:
     are not known.
     """
     found = _packed(demand, table)
-    if any(entry.scope != "gpu" for entry in demand.entries):
-        free = replace(demand, entries=tuple(replace(entry, scope="gpu") for entry in demand.entries))
-        found = replace(found, scope_cost=scope_cost(demand, found, _packed(free, table)))
-    return found
+    if all(entry.scope == "gpu" for entry in demand.entries):
+        return found
+    free = _packed(replace(demand, entries=tuple(replace(entry, scope="gpu") for entry in demand.entries)), table)
+    if free.objective > found.objective:
+        free = found  # neither is proved: the narrow plan is one that cuts freely, too
+    return replace(found, scope_cost=scope_cost(demand, found, free))
+
+
+def pack_by_rule(demand: Demand, table: FacetTable) -> Packing | None:
+    """The packing if every workload takes the recommended slot of each board (2g and 3g slices first).
+
+    None where no workload has a choice of profiles, or the rule cannot serve the demand.
+    """
+    ruled = replace(demand, needs=tuple(_by_rule(demand, need) for need in demand.needs))
+    if ruled == demand:
+        return None
+    try:
+        return _packed(ruled, table)
+    except InfeasibleError:
+        return None
+
+
+def _by_rule(demand: Demand, need: Need) -> Need:
+    if need.kind != "workload":
+        return need
+    wanted = set()
+    for entry in demand.entries:
+        names = {
+            option.profile for option in need.options if option.entry == entry.name and entry.can_make(option.profile)
+        }
+        slot = recommended(entry.board, tuple(entry.board.profile(name) for name in sorted(names)))
+        wanted |= {(entry.name, slot.name)} if slot else set()
+    return replace(need, options=tuple(o for o in need.options if (o.entry, o.profile) in wanted))
 
 
 def _packed(demand: Demand, table: FacetTable) -> Packing:
     task = build(demand, table)
     if task.programme.blocks:
-        choices, least = _searched(task)
+        choices, least = _searched(task, table)
     else:
-        choices, least = (), _counted(task, task.programme.fixed)[1]
-        if _counted(task, task.programme.fixed)[0] is None or least is None:
-            raise _too_much(task)
+        cost, fewest = _counted(task, task.programme.fixed)
+        if cost is None or fewest is None:
+            raise _too_much(demand, table)
+        choices, least = (), fewest
     found = packing(task, choices, least)
     check(demand, found)
     return found
 
 
-def _searched(task: Task) -> tuple[tuple[Counts, ...], int]:
-    from migsaw.plan.packing.search import Effort, Search  # the solver is loaded only where it is needed
+def _searched(task: Task, table: FacetTable) -> tuple[tuple[Counts, ...], int]:
+    from migsaw.plan.packing.search import Search  # the solver is loaded only where it is needed
 
     programme = task.programme
     most = programme.taken([block.most for block in programme.blocks])
     ceiling = 1 + sum(unit.cost * unit.most for unit in programme.units) + sum(map(int.__mul__, programme.costs, most))
-    found = Search(programme, lambda taken: _counted(task, taken), ceiling).run(Effort(regions=4000, pivots=400_000))
+    found = Search(programme, lambda taken: _counted(task, taken), ceiling).run()
     if found.choices is None and found.least is None:
-        raise _too_much(task)
+        raise _too_much(task.demand, table)
     if found.choices is None or found.least is None:
-        raise MigsawError("no plan was found within the limits of the search, and it is not proved that there is none")
+        raise MigsawError(
+            "no plan was found, and it is not proved that there is none", hint="raise at_most, or offer more profiles"
+        )
     return found.choices, found.least
 
 
@@ -65,5 +99,29 @@ def _counted(task: Task, taken: Counts) -> tuple[int | None, int | None]:
     return cost, least
 
 
-def _too_much(task: Task) -> InfeasibleError:
-    return InfeasibleError("beyond at_most")
+# ---- why nothing is feasible ----------------------------------------------------------------------------------------
+
+
+def _too_much(demand: Demand, table: FacetTable) -> InfeasibleError:
+    """Only at_most can be in the way: the first need that it refuses alone, else the demand as a whole."""
+    limits = ", ".join(f"{e.name}: at_most {e.at_most}" for e in demand.entries if e.at_most is not None)
+    for what, part in _parts(demand):
+        try:
+            _packed(part, table)
+        except InfeasibleError:
+            return InfeasibleError(f"{what} alone takes {_unlimited(part, table)}; {limits}", hint="raise at_most")
+    return InfeasibleError(f"the demand as a whole takes {_unlimited(demand, table)}; {limits}", hint="raise at_most")
+
+
+def _parts(demand: Demand) -> Iterator[tuple[str, Demand]]:
+    if len(demand.needs) + len(demand.groups) > 1:
+        for need in demand.needs:
+            yield f"{need.kind} {need.name}", replace(demand, needs=(need,), groups=())
+        for group in demand.groups:
+            yield f"whole_gpus {group.name}", replace(demand, needs=(), groups=(group,))
+
+
+def _unlimited(demand: Demand, table: FacetTable) -> str:
+    free = _packed(replace(demand, entries=tuple(replace(entry, at_most=None) for entry in demand.entries)), table)
+    used = ", ".join(f"{n} GPU{'s' * (n != 1)} of {name}" for name, n in free.gpus.items() if n)
+    return f"{used} where there is no limit"

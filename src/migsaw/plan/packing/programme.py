@@ -1,8 +1,8 @@
 """The integer programme of a demand: blocks choose, rows link, units are paid. All numbers are integers.
 
-A *slot* is a thing that can be had many times: instances of a profile on an entry, or whole-GPU groups there. A *block* is
-a need with alternatives: it takes y of its slots so that gains.y >= need. A *unit* is what is paid: GPUs of an entry, nodes
-of one profile, and the like. A *row* says that what is taken of slots fits the units:
+A *slot* is a thing that can be had many times: instances of a profile on an entry, or whole-GPU groups there. A *block*
+is a need with alternatives: it takes y of its slots so that gains.y >= need. A *unit* is paid: GPUs of an entry,
+nodes of one profile, and the like. A *row* says that what is taken of slots fits the units:
 
     sum uses[s] * taken[s]  <=  sum units[v] * v + constant
 """

@@ -1,8 +1,8 @@
 """Branch and bound over the programme: the best plan found, and a bound that was proved in exact arithmetic.
 
-Regions are taken by least bound. Each is bounded by column generation (:mod:`master` gives prices, :mod:`bound` proves);
-each fractional plan is rounded in several ways and counted exactly. The work is limited by counts that depend on the input
-alone, never by time, so the same demand gives the same plan on every machine.
+Regions are taken by least bound. Column generation bounds each (:mod:`master` gives prices, :mod:`bound` proves),
+each fractional plan is rounded in several ways and counted exactly. The work is limited by counts that depend on the
+input alone, never by time, so the same demand gives the same plan on every machine.
 """
 
 from __future__ import annotations
@@ -33,12 +33,9 @@ class Found:
     least: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Effort:
-    """Limits of the work."""
-
-    regions: int
-    pivots: int
+MOST_WORK = 20_000  # one unit: a need covered once at some prices, or ten pivots; some seconds in all
+GOOD_GAP = 10_000  # with many needs the search stops where the gap is below 1/GOOD_GAP
+MANY_NEEDS = 40
 
 
 class Search:
@@ -47,7 +44,9 @@ class Search:
         self.programme, self.count = programme, count
         self.best: Choices | None = None
         self.cutoff = ceiling
-        self.master = Master(programme, penalty=10 * ceiling)
+        self.master = Master(programme)
+        self.penalty = self.master.penalty
+        self.work = 0
         self.tried: set[Choices] = set()
         self.settled: int | None = None  # least bound among single plans that cost more than their bound
 
@@ -75,6 +74,8 @@ class Search:
         for index, choice, share in relaxed.shares:
             if index not in heaviest or share > heaviest[index][0] + NEAR:
                 heaviest[index] = share, choice
+        if len(heaviest) < len(mean):
+            return  # the solver gave no plan
         self.offer(tuple(heaviest[index][1] for index in range(len(mean))))
         self.offer(tuple(self._completed(index, mean[index], weights, region) for index in range(len(mean))))
 
@@ -104,22 +105,31 @@ class Search:
             return None, None
         self._add(first.choices)
         self.master.enter(region)
+        self.master.set_penalty(self.penalty)
         least, relaxed = first.least, None
         for _ in range(MOST_ROUNDS):
             relaxed = self.master.solve()
+            self.work += 5 + len(self.programme.blocks)
             found = certify(self.programme, region, relaxed.prices)
             assert found is not None
             least = max(least, found.least)
-            if least >= self.cutoff or ceil(relaxed.value - NEAR) <= least or not self._add(found.choices):
+            if least >= self.cutoff:
                 break
+            if not self._add(found.choices) or ceil(relaxed.value - NEAR) <= least:
+                if not relaxed.broken or self.master.penalty > 100 * self.cutoff:
+                    break
+                self.master.set_penalty(100 * self.master.penalty)
         return least, relaxed
 
     def _add(self, choices: Iterable[Counts]) -> bool:
-        return any([self.master.add(index, choice) for index, choice in enumerate(choices)])
+        before = len(self.master.columns)
+        for index, choice in enumerate(choices):
+            self.master.add(index, choice)
+        return len(self.master.columns) > before
 
     # ---- branch and bound -------------------------------------------------------------------------------------
 
-    def run(self, effort: Effort) -> Found:
+    def run(self) -> Found:
         self.start()
         whole = Region(tuple((0, unit.most) for unit in self.programme.units))
         heap: list[tuple[int, int, Region]] = [(0, 0, whole)]
@@ -128,7 +138,7 @@ class Search:
             parent, _, region = heappop(heap)
             if parent >= self.cutoff:
                 break
-            if number > effort.regions or self.master.pivots > effort.pivots:
+            if self._is_enough(max(parent, least_open)):
                 return Found(self.best, self.cutoff if self.best else None, max(parent, least_open))
             least_open = parent
             least, relaxed = self.bound(self._tightened(region))
@@ -154,6 +164,13 @@ class Search:
         _, least = self.count(self.programme.taken(choices))
         if least is not None and least < self.cutoff:
             self.settled = least if self.settled is None else min(self.settled, least)
+
+    def _is_enough(self, least: int) -> bool:
+        """Whether to stop with a gap: by the work done, never by time."""
+        if self.work + self.master.pivots // 10 > MOST_WORK:
+            return True
+        many = len(self.programme.blocks) > MANY_NEEDS
+        return many and self.best is not None and (self.cutoff - least) * GOOD_GAP <= self.cutoff
 
     def _tightened(self, region: Region) -> Region:
         """No unit alone may cost as much as the best plan."""
@@ -201,7 +218,9 @@ class Search:
         units[unit] = (low, high)
         return replace(region, units=tuple(units))
 
-    def _cut_at(self, region: Region, index: int, k: int, parts: Sequence[tuple[int | None, int | None]]) -> list[Region]:
+    def _cut_at(
+        self, region: Region, index: int, k: int, parts: Sequence[tuple[int | None, int | None]]
+    ) -> list[Region]:
         limits = region.limits(index, self.programme.blocks[index])
         found = []
         for least, most in parts:

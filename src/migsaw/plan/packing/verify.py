@@ -11,6 +11,7 @@ from migsaw.model.layouts import fault
 from migsaw.plan.packing.answer import Packing
 
 Slot = tuple[str, str]  # entry, profile
+Path = list[tuple[int, Slot]]
 
 
 def check(demand: Demand, found: Packing) -> None:
@@ -52,7 +53,7 @@ def _limit(entry: Entry) -> float:
 
 def _need_faults(demand: Demand, found: Packing, supply: Counter[Slot]) -> list[str]:
     """Workloads take what the assignment says; of what is left, every other need takes its share (a flow)."""
-    served, left = Counter[str](), Counter(supply)
+    left, served = Counter(supply), {need.name: Fraction(0) for need in demand.needs}
     by_name = {need.name: need for need in demand.needs if need.kind == "workload"}
     faults = []
     for row in found.assignment:
@@ -88,14 +89,15 @@ def _spread(amounts: list[int], places: list[set[Slot]], supply: Counter[Slot]) 
     return True
 
 
-def _returns(path: list[tuple[int, Slot]]) -> list[tuple[int, Slot]]:
+def _returns(path: Path) -> Path:
     """What the needs on a path give back: each the slot that the need before it takes."""
     return [(path[n + 1][0], path[n][1]) for n in range(len(path) - 1)]
 
 
-def _augment(start: int, places: list[set[Slot]], supply: Counter[Slot], given: list[Counter[Slot]]) -> list[tuple[int, Slot]] | None:
+def _augment(start: int, places: list[set[Slot]], supply: Counter[Slot], given: list[Counter[Slot]]) -> Path | None:
     """The shortest chain from a need to a free slot: (need, slot it takes), each slot held by the next need."""
-    paths, seen = [(start, [])], {start}
+    paths: list[tuple[int, Path]] = [(start, [])]
+    seen = {start}
     for need, path in paths:
         for slot in sorted(places[need]):
             if supply[slot] > 0:
