@@ -16,6 +16,7 @@ import pytest
 from mig_parted_format import gpus_of, read_mig_parted
 
 GOLDEN = Path(__file__).parent / "golden"
+README = Path(__file__).parents[1] / "README.md"
 
 
 @pytest.fixture(scope="module")
@@ -160,3 +161,12 @@ def test_the_demo_renders_a_file_that_a_strict_reader_accepts(demo):
     labels = (folder / "render/labels.sh").read_text()
     (chosen,) = re.findall(r"^kubectl label node aks-a100x4-30274113-vmss000000 \S+=(\S+)", labels, re.MULTILINE)
     assert gpus_of(configs[chosen]) == {0: {"3g.40gb": 2}, 1: {"2g.20gb": 3, "1g.20gb": 1}, 2: None, 3: None}
+
+
+def test_the_readme_shows_what_the_demo_prints(demo):
+    _, said = demo
+    shown = "".join(re.findall(r"```text\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)).splitlines()
+    printed = said.splitlines()
+    stale = [line for line in shown if line != "…" and not any(p.startswith(line.removesuffix(" …")) for p in printed)]
+    assert len(shown) > 10
+    assert stale == []
