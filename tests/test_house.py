@@ -159,6 +159,18 @@ def test_no_file_names_a_machine_path():
     assert [name for name in guilty if name != "tests/test_house.py"] == []
 
 
+def test_links_between_pages_lead_somewhere():
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("designs/*.md")]
+    links = [
+        (page, link)
+        for page in pages
+        for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
+        if "://" not in link
+    ]
+    assert links
+    assert [(page.name, link) for page, link in links if not (page.parent / link).exists()] == []
+
+
 def test_ci_calls_only_make_targets():
     script = ROOT / ".ci/run"
     assert os.access(script, os.X_OK)
