@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from made_plans import layouts
+from made_plans import layouts, words
 from mig_rules import is_legal, known_boards, placements, raw_boards, raw_profiles, span
 from migsaw.cli.shared import load_catalogue
 from migsaw.report.glyphs import glyph, legend, short_name
@@ -49,7 +49,7 @@ A100 = "a100-sxm4-80gb"
 )
 def test_glyphs_as_a_person_would_draw_them(board, texts, held, idle, shown):
     found = CATALOGUE.board(board) if board else None
-    assert glyph(found, texts.split(), held.split(), idle.split()) == shown
+    assert glyph(found, tuple(texts.split()), tuple(held.split()), tuple(idle.split())) == shown
 
 
 def cells(shown: str) -> list[str]:
@@ -65,7 +65,7 @@ def cells(shown: str) -> list[str]:
 def test_every_memory_slice_is_an_instance_free_or_stranded(key, data):
     board = CATALOGUE.board(key)
     layout = data.draw(layouts(key))
-    shown = glyph(board, [f"{name}@{start}" for name, start in layout])
+    shown = glyph(board, words(layout, True))
     step = min(p["memory_slices"] for p in raw_profiles(key).values())
     by_short = {short_name(board, name): p["memory_slices"] for name, p in raw_profiles(key).items()}
     place, seen, signs = 0, [], {}
@@ -91,7 +91,7 @@ def test_every_memory_slice_is_an_instance_free_or_stranded(key, data):
 def test_where_starts_are_not_known_the_same_instances_are_drawn(key, data):
     board = CATALOGUE.board(key)
     layout = data.draw(layouts(key))
-    shown = glyph(board, [name for name, _ in layout])
+    shown = glyph(board, words(layout, False))
     drawn = sorted(cell for cell in cells(shown) if cell not in ("·", "x"))
     assert drawn == sorted(short_name(board, name) for name, _ in layout)
 

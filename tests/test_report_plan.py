@@ -22,7 +22,7 @@ A100 = "a100-sxm4-80gb"
 
 
 def fleet():
-    """Seven GPUs of a node: cut anew (0), held (1–3), idle in use (4), whole (5 held, 6 free); and one of unknown kind."""
+    """Seven GPUs of a node: cut anew (0), held (1–3), idle in use (4), whole (5 held, 6 free); one of unknown kind."""
     held = {"pinned": ("1g.10gb",) * 3, "stranded": (0, 1)}
     gpus = [
         gpu_plan("n", 0, A100, ("7g.80gb@0",), ("3g.40gb", "2g.20gb", "1g.10gb"), stranded=(0, 0)),
@@ -167,7 +167,7 @@ def test_bound_gap_levels_ideal_and_savings_are_said():
         "Idle in use: none seen",
         "After the plan: 8 GPUs: certified bound 7, gap 12.5 %.",
         "waiting pods: 1; bound 1, gap 0 %",
-        "Saves per hour: 1.5 GPU-hours; in money n/a (no price for Standard_X)",
+        "Saves per hour: 1.5 GPU-hours, n/a in money (no price for Standard_X)",
         "a note",
         "1 GPU on 1 node: 0 change, 1 stay. 0 pods waiting: 0 served, 0 not. 0 running pods disrupted. 0 steps.",
     )

@@ -33,7 +33,7 @@ def layouts_table(board: Board, space: StateSpace, states: Sequence[int]) -> Tab
 
 def _row(board: Board, space: StateSpace, state: int, is_maximal: bool) -> tuple[str, ...]:
     layout = space.layout(state)
-    texts = [str(item) for item in layout]
+    texts = tuple(str(item) for item in layout)
     profiles = [board.profile(item.profile) for item in layout]
     return (
         glyph(board, texts),

@@ -27,7 +27,7 @@ def savings_line(savings: Savings) -> str:
         return f"Saves per hour: {na(savings.source)}"
     hours = f"{number(savings.gpu_hours, savings.source)} GPU-hours"
     if savings.usd is None:
-        return f"Saves per hour: {hours}; in money {na(savings.source)}"
+        return f"Saves per hour: {hours}, n/a in money ({savings.source})"
     return f"Saves per hour: {hours}, {usd(savings.usd, '')} ({savings.source})"
 
 

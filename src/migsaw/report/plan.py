@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import groupby
 
 from migsaw.model.boards import Catalogue
@@ -20,13 +21,14 @@ from migsaw.report.table import Column, Table, na
 SAME = "same"
 HELD = (Reason.HELD, Reason.MAY_BE_HELD)
 
+_glyph = lru_cache(maxsize=4096)(glyph)  # a fleet has many GPUs and few layouts
+
 
 def plan_tables(plan: Plan, catalogue: Catalogue) -> tuple[Table, ...]:
     """In reading order; tables without rows are left out. The last line of all counts."""
-    steps = steps_table(plan)
-    tables = [gpus_table(plan, catalogue), pods_table(plan), steps, capacity_table(plan, catalogue)]
+    tables = [gpus_table(plan, catalogue), pods_table(plan), steps_table(plan), capacity_table(plan, catalogue)]
     tables += [ideal_table(plan.ideal, catalogue)] if plan.ideal else []
-    shown = [table for table in tables if table.rows or table is steps]
+    shown = [table for table in tables if table.rows] or tables[:1]
     last = shown[-1]
     closing = (*last.footer, "", *worth(plan), *plan.notes, counts(plan))
     return (*shown[:-1], Table(last.columns, last.rows, last.title, closing))
@@ -39,8 +41,9 @@ def gpus_table(plan: Plan, catalogue: Catalogue) -> Table:
     """GPUs of a node that stand alike share a row."""
     lines = [_gpu_line(gpu, catalogue) for gpu in sorted(plan.gpus, key=lambda g: (g.node, g.index))]
     rows = []
-    for (node, *rest), group in groupby(lines, key=lambda line: (line[0], *line[2:])):
-        rows.append((node, ranges(int(line[1]) for line in group), *rest))
+    for (node, *same), group in groupby(lines, key=lambda line: (line[0], *line[2:6])):
+        alike = list(group)
+        rows.append((node, ranges(int(line[1]) for line in alike), *same, _whys(alike)))
     boards = sorted({line[2] for line in lines})
     columns = (
         Column("node"),
@@ -55,6 +58,14 @@ def gpus_table(plan: Plan, catalogue: Catalogue) -> Table:
     return Table(
         columns, tuple(rows), f"GPUs, all {boards[0]}" if len(boards) == 1 else "GPUs", (signs,) if signs else ()
     )
+
+
+def _whys(alike: Sequence[tuple[str, ...]]) -> str:
+    """The particulars of GPUs that stand alike: once where they are the same, else each with its GPUs."""
+    found: dict[str, list[int]] = {}
+    for line in alike:
+        found.setdefault(line[6], []).append(int(line[1]))
+    return next(iter(found)) if len(found) == 1 else "; ".join(f"{ranges(k)}: {text}" for text, k in found.items())
 
 
 def _gpu_line(gpu: GpuPlan, catalogue: Catalogue) -> tuple[str, ...]:
@@ -75,9 +86,11 @@ def gpu_glyphs(gpu: GpuPlan, catalogue: Catalogue) -> tuple[str, str]:
     """Before and after. A whole GPU is held where the plan's reason says so: nothing on it can be pinned."""
     board = catalogue.find(gpu.board or "")
     held = (OFF,) if gpu.before == (OFF,) and gpu.reason in HELD else gpu.pinned
+    still = tuple(text for text in held if text in gpu.after)
+    sure, unsure = ((), held) if gpu.reason is Reason.MAY_BE_HELD else (held, ())
     return (
-        glyph(board, gpu.before, held, gpu.idle_in_use),
-        glyph(board, gpu.after, [text for text in held if text in gpu.after], gpu.idle_in_use),
+        _glyph(board, gpu.before, sure, gpu.idle_in_use, unsure),
+        _glyph(board, gpu.after, still if sure else (), gpu.idle_in_use, still if unsure else ()),
     )
 
 
@@ -148,8 +161,7 @@ def steps_table(plan: Plan) -> Table:
         Column("why", wide=True),
     )
     rows = tuple(_step_row(step, places) for step in plan.steps)
-    footer = _duration(plan.steps) if rows else "No steps: nothing is to be changed."
-    return Table(columns, rows, "Steps", (footer,))
+    return Table(columns, rows, "Steps", (_duration(plan.steps),) if rows else ())
 
 
 def _step_row(step: Step, places: dict[str, str]) -> tuple[str, ...]:
@@ -186,7 +198,8 @@ def minutes(seconds: float) -> str:
 
 def ideal_table(ideal: Ideal, catalogue: Catalogue) -> Table:
     columns = (Column("board"), Column("layout"), Column("GPUs", right=True))
-    rows = tuple((row.board, glyph(catalogue.find(row.board), row.layout), str(row.count)) for row in ideal.rows)
+    boards = {row.board: catalogue.find(row.board.partition(" ")[0]) for row in ideal.rows}  # the key, then which pool
+    rows = tuple((row.board, glyph(boards[row.board], row.layout), str(row.count)) for row in ideal.rows)
     return Table(
         columns, rows, "If everything could restart: the best partition for the work that runs", _ideal_words(ideal)
     )
