@@ -15,7 +15,7 @@ from migsaw.model.boards import Catalogue
 from migsaw.model.names import WHOLE_GPU_RESOURCE
 from migsaw.model.plan import Plan
 from migsaw.render.cuts import Offer, changed_nodes, offers
-from migsaw.render.document import Options, RenderedFile, comment, header, short_hash
+from migsaw.render.document import Options, RenderedFile, comment, header, listed, short_hash
 from migsaw.render.pools import pool_offers
 from migsaw.render.selectors import POOL_LABEL, Selector, node_selectors, selector_scripts
 from migsaw.render.shares import RULE, amounts
@@ -131,6 +131,6 @@ def _part(name: str, kind: Kind, catalogue: Catalogue) -> str:
         "metadata": {"name": name},
         "spec": spec,
     }
-    count, nodes = sum(offer.count for offer in kind.offers), ", ".join(sorted({o.node.name for o in kind.offers}))
-    sizes = ", ".join(sorted({offer.node.azure_size or "size not known" for offer in kind.offers}))
+    count, nodes = sum(offer.count for offer in kind.offers), listed(offer.node.name for offer in kind.offers)
+    sizes = listed(offer.node.azure_size or "size not known" for offer in kind.offers)
     return comment([f"{kind.profile or 'whole GPU'}: {count} on {nodes} ({sizes})"]) + to_yaml(document)

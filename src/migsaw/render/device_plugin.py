@@ -14,7 +14,7 @@ from migsaw.errors import TargetError
 from migsaw.model.boards import Catalogue
 from migsaw.model.plan import Plan
 from migsaw.render.cuts import NodeCut, node_cuts
-from migsaw.render.document import Options, RenderedFile, quoted, script, yaml_file
+from migsaw.render.document import Options, RenderedFile, listed, quoted, script, yaml_file
 from migsaw.render.yaml_text import to_yaml
 
 CONFIG_MAP = "migsaw-device-plugin"
@@ -77,11 +77,8 @@ def _helm(kinds: Sequence[str], configs: dict[str, str]) -> dict[str, object]:
 
 
 def _what(known: dict[str, str], unknown: Sequence[str]) -> list[str]:
-    lines = [
-        f"{kind}: {', '.join(name for name in sorted(known) if known[name] == kind)}"
-        for kind in sorted(set(known.values()))
-    ]
-    lines += [f"strategy not known, left as it is: {', '.join(unknown)}"] if unknown else []
+    lines = [f"{kind}: {listed(name for name in known if known[name] == kind)}" for kind in sorted(set(known.values()))]
+    lines += [f"strategy not known, left as it is: {listed(unknown)}"] if unknown else []
     return [
         *lines,
         "",

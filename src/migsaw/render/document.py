@@ -48,7 +48,14 @@ def quoted(word: str) -> str:
 
 def header(plan: Plan, about: Sequence[str]) -> str:
     origin = f"{MARK} from a plan of snapshot sha256:{plan.made_from.snapshot_sha256}"
-    return comment([origin, *about])
+    return comment([origin, *about]) + "\n"
+
+
+def listed(names: Iterable[str], most: int = 8) -> str:
+    """``a, b, c``; of a great many the first and how many more."""
+    known = sorted(set(names))
+    more = f" and {len(known) - most} more" if len(known) > most else ""
+    return ", ".join(known[:most]) + more
 
 
 def yaml_file(path: str, plan: Plan, about: Sequence[str], items: Sequence[Mapping[str, Any]]) -> RenderedFile:

@@ -9,7 +9,7 @@ from migsaw.errors import TargetError
 from migsaw.model.boards import Catalogue
 from migsaw.model.plan import Plan
 from migsaw.render.cuts import Offer, changed_nodes, offers, silent_nodes
-from migsaw.render.document import Options, RenderedFile, comment, header
+from migsaw.render.document import Options, RenderedFile, comment, header, listed
 from migsaw.render.pools import pool_offers
 from migsaw.render.selectors import Selector, node_selectors, selector_scripts
 from migsaw.render.yaml_text import to_yaml
@@ -41,7 +41,7 @@ def _doubts(plan: Plan, catalogue: Catalogue) -> list[str]:
     for offer in pool_offers(plan, catalogue):
         lines += ["", f"{offer.node.name} will offer {offer.count} x {offer.resource} ({offer.profile or 'whole GPU'})"]
     if silent:
-        lines += ["", f"Nothing to ask for by name, or strategy not known: {', '.join(silent)}"]
+        lines += ["", f"Nothing to ask for by name, or strategy not known: {listed(silent)}"]
     return lines
 
 
@@ -55,10 +55,10 @@ def _alike(found: Iterable[Offer], selectors: dict[Offer, Selector]) -> list[lis
 
 def _part(rows: list[Offer], selectors: dict[Offer, Selector]) -> str:
     first = rows[0]
-    count, names = sum(row.count for row in rows), sorted({row.node.name for row in rows})
+    count, names = sum(row.count for row in rows), listed(row.node.name for row in rows)
     what = first.profile or "whole GPU, MIG off"
     boards = ", ".join(sorted({row.board or "board not known" for row in rows}))
-    said = comment([f"{what} of {boards}: {count} on {', '.join(names)}"])
+    said = comment([f"{what} of {boards}: {count} on {names}"])
     spec: dict[str, Any] = {}
     if selector := selectors.get(first):
         spec["nodeSelector"] = dict(selector)

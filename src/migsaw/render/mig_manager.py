@@ -15,7 +15,7 @@ from migsaw.model.boards import Catalogue
 from migsaw.model.layouts import Layout
 from migsaw.model.plan import Plan
 from migsaw.render.cuts import Cut, NodeCut, changed_nodes, node_cuts
-from migsaw.render.document import Options, RenderedFile, comment, quoted, script, yaml_file
+from migsaw.render.document import Options, RenderedFile, comment, listed, quoted, script, yaml_file
 from migsaw.render.mig_parted import ALL_DISABLED, Entry, config_name, entries, file_text
 
 OWNERS = ("gpu-operator", "unknown")  # whose GPUs mig-manager may cut
@@ -91,14 +91,12 @@ def _users(wanted: dict[str, tuple[Entry, ...]]) -> list[str]:
     users: dict[str, list[str]] = {}
     for node, config in sorted(wanted.items()):
         users.setdefault(config_name(config), []).append(node)
-    return [f"{name}: for {', '.join(nodes)}" for name, nodes in sorted(users.items())]
+    return [f"{name}: for {listed(nodes)}" for name, nodes in sorted(users.items())]
 
 
 def _today_words(today: dict[str, tuple[Entry, ...]], left: list[str]) -> list[str]:
     words = (
-        [f"{', '.join(today)}: what nodes have today, kept so that nothing moves before its label does"]
-        if today
-        else []
+        [f"{listed(today)}: what nodes have today, kept so that nothing moves before its label does"] if today else []
     )
     return words + [f"{name}: nodes use it with different layouts. Copy it from your present file." for name in left]
 
