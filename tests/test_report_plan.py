@@ -139,7 +139,6 @@ def test_bound_gap_levels_ideal_and_savings_are_said():
         gap=0.0,
         unit="USD per hour",
         gpus_with_waiting=6,
-        gpus_recommended=7,
         rows=(IdealRow(A100, ("3g.40gb@4", "4g.40gb@0"), 5),),
         savings=Savings(4.0, 13.6, "prices of 2026-11-09"),
         text="whole nodes of 8",
@@ -160,7 +159,6 @@ def test_bound_gap_levels_ideal_and_savings_are_said():
     assert shown.footer == (
         "5 GPUs would do what 9 GPUs do now. 17 USD per hour: proven, nothing needs less.",
         "With every pod that waits and could be served here: 6 GPUs.",
-        "Under the recommended policy (2g and 3g slices first): 7 GPUs.",
         "Saves per hour: 4 GPU-hours, 13.60 USD (prices of 2026-11-09)",
         "whole nodes of 8",
         "",

@@ -9,7 +9,6 @@ from migsaw.model.names import resource_name
 from migsaw.report.table import Column, Table, na
 
 NO_PLACEMENTS = "placements not known"
-ENGINE_TITLES = ("CE", "dec", "enc", "jpg", "ofa")
 
 
 def boards_table(catalogue: Catalogue) -> Table:
@@ -66,13 +65,13 @@ def azure_sizes(board: Board, catalogue: Catalogue) -> list[str]:
 def board_table(board: Board, catalogue: Catalogue) -> Table:
     """The profiles of one board."""
     columns = (
-        Column("profile"),
+        Column("profile", whole=True),
         Column("id", right=True),
         Column("slices", right=True),
         Column("MiB", right=True),
         Column("SMs", right=True),
-        *(Column(title, right=True) for title in ENGINE_TITLES),
-        Column("starts:size"),
+        Column("engines", whole=True),
+        Column("starts:size", whole=True),
         Column("max", right=True),
         Column("resource"),
         Column("sources", wide=True),
@@ -88,7 +87,7 @@ def _profile_row(profile: Profile) -> tuple[str, ...]:
         str(profile.compute_slices),
         _number(profile.memory_mib),
         _number(profile.sm_count),
-        *map(_number, profile.engines),
+        "/".join("n/a" if count is None else str(count) for count in profile.engines),
         placements(profile),
         str(profile.max_instances),
         resource_name(profile.name),
@@ -116,6 +115,7 @@ def _about(board: Board, catalogue: Catalogue) -> list[str]:
     why = refusal(board)
     reset = {True: "needs a GPU reset, in a VM a reboot", False: "needs no reset", None: na("not noted")}
     lines = [
+        "slices: compute; MiB: smallest seen; engines: copy/decode/encode/JPEG/OFA; starts and size in memory slices.",
         f"{_number(board.memory_mib)} MiB, {_number(board.memory_slices)} memory and {_number(board.compute_slices)} "
         f"compute slices, {_number(board.sm_count)} SMs, at most {_number(board.max_instances)} instances; "
         f"turning MIG on or off {reset[board.mode_change_needs_reset]}.",

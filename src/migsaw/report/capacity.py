@@ -63,8 +63,8 @@ def capacity_table(plan: Plan, catalogue: Catalogue) -> Table:
             _add_cut(mine, board, gpu, promised)
     rows = tuple(_row(board, found) for board, found in sorted(sums.items()))
     footer = (
-        "In compute slices. in use: a pod holds it or may; idle in use: held, no activity seen; promised: to pods that wait;",
-        "stranded: no profile can use it.",
+        "In compute slices. in use: a pod holds it or may; idle in use: held, no activity seen;",
+        "promised: to pods that wait; stranded: no profile can use it.",
     )
     return Table(COLUMNS, rows, "Capacity after the plan", footer)
 

@@ -25,7 +25,7 @@ def savings_line(savings: Savings) -> str:
     """One sentence with its source; both figures are per hour of operation."""
     if savings.gpu_hours is None and savings.usd is None:
         return f"Saves per hour: {na(savings.source)}"
-    hours = f"{number(savings.gpu_hours, savings.source)} GPU-hours"
+    hours = f"{number(savings.gpu_hours, savings.source)} GPU-hour{'' if savings.gpu_hours == 1 else 's'}"
     if savings.usd is None:
         return f"Saves per hour: {hours}, n/a in money ({savings.source})"
     return f"Saves per hour: {hours}, {usd(savings.usd, '')} ({savings.source})"

@@ -212,8 +212,6 @@ def _ideal_words(ideal: Ideal) -> tuple[str, ...]:
     ]
     if ideal.gpus_with_waiting is not None:
         lines.append(f"With every pod that waits and could be served here: {_n(ideal.gpus_with_waiting, 'GPU')}.")
-    if ideal.gpus_recommended is not None:
-        lines.append(f"Under the recommended policy (2g and 3g slices first): {_n(ideal.gpus_recommended, 'GPU')}.")
     lines += [savings_line(ideal.savings)] if ideal.savings else []
     return (*lines, *([ideal.text] if ideal.text else []))
 
