@@ -22,7 +22,7 @@ from migsaw.observe.nodes import POOL_LABELS, SIZE_LABELS, NodeFacts, bare_node
 from migsaw.observe.owners import settle
 from migsaw.observe.partitioner import MIG_CONFIG, azure_size, find_partitioner, layout_scope, strategy_of
 from migsaw.observe.pods import PodsSeen
-from migsaw.observe.smi import Smi
+from migsaw.observe.smi_facts import Smi
 
 # labels that pools and machines are known by, kept whether a pod selects by them or not
 KEPT_LABELS = {*POOL_LABELS, *SIZE_LABELS[:1], "kubernetes.io/hostname"}

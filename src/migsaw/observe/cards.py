@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from migsaw.model.snapshot import Note
 from migsaw.observe.exporter import Row
 from migsaw.observe.nodes import NodeFacts
-from migsaw.observe.smi import Card, Device, Placement, Smi
+from migsaw.observe.smi_facts import Card, Device, Placement, Smi
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from migsaw.model.boards import Board
 from migsaw.model.names import parse_profile_name
 from migsaw.model.snapshot import Note, ReportedProfile
 from migsaw.observe.nodes import NodeFacts
-from migsaw.observe.smi import Smi
+from migsaw.observe.smi_facts import Smi
 
 
 def reported_profiles(texts: Sequence[Smi], index: int, board: Board | None) -> tuple[ReportedProfile, ...]:
@@ -50,7 +50,7 @@ def check_geometry(
             )
     for row in (n for text in texts for n in text.names if n.index == index):
         known, by_name = board.by_id(row.profile_id), board.find(row.name)
-        if known is not by_name or known is None:
+        if known is None or by_name is None or known.name != by_name.name:
             ours = known.name if known else "nothing"
             found.append(f"the driver calls profile id {row.profile_id} {row.name}, the catalogue {ours}")
         elif row.most != known.max_instances:

@@ -17,7 +17,7 @@ from migsaw.model.snapshot import Activity, Instance, Memory, PodRef
 from migsaw.observe.cards import Sighting
 from migsaw.observe.exporter import RATIOS, Row
 from migsaw.observe.inventory import profile_name
-from migsaw.observe.smi import Device
+from migsaw.observe.smi_facts import Device
 
 UNKNOWN = "unknown"  # an instance that exists, of which nobody says the profile
 _DRA_DEVICE = re.compile(r"gpu-(\d+)-mig-[\w.]+-(?P<profile>\d+)-(?P<start>\d+)")

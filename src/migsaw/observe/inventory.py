@@ -19,6 +19,7 @@ from migsaw.observe.nodes import SIZE_LABELS, NodeFacts
 
 PRODUCT = "nvidia.com/gpu.product"
 _MIG_PRODUCT = re.compile(r"(?P<board>.+)-MIG-(?P<profile>.+)")
+_ROUNDING = 0.03
 _COUNT_LABEL = re.compile(r"nvidia\.com/mig-(?P<profile>.+)\.count")
 
 
@@ -106,10 +107,23 @@ def labelled_slices(node: NodeFacts, board: Board | None) -> Counter[str]:
 
 
 def profile_name(text: str, board: Board | None) -> str:
-    """The catalogue's name of a profile in any notation; where the board has none such, the name as it is written."""
-    known = board.find(text) if board else None
-    parsed = parse_profile_name(text)
-    return known.name if known else str(parsed) if parsed else text
+    """The catalogue's name of a profile in any notation; where the board has none such, the name as it is written.
+
+    Tools round the memory in different ways (3g.21gb and 3g.20gb, 7g.79gb and 7g.80gb): the same slices with a
+    gigabyte more or less are the same profile.
+    """
+    known, parsed = board.find(text) if board else None, parse_profile_name(text)
+    if known or parsed is None or board is None:
+        return known.name if known else str(parsed or text)
+    names = ((p.name, parse_profile_name(p.name)) for p in board.profiles)
+    near = [
+        name
+        for name, own in names
+        if own
+        and (own.slices, own.attribute, own.compute) == (parsed.slices, parsed.attribute, parsed.compute)
+        and abs(own.gigabytes - parsed.gigabytes) <= max(1, _ROUNDING * own.gigabytes)
+    ]
+    return near[0] if len(near) == 1 else str(parsed)
 
 
 def _replicas(node: NodeFacts, resource: str) -> int:

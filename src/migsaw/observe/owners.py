@@ -23,6 +23,7 @@ from migsaw.observe.nodes import NodeFacts
 from migsaw.observe.pods import PodsSeen
 
 SHARED = ".shared"
+_ANY = frozenset[str]()  # the resources of a GPU of which nobody says what it holds: any
 _MEMORY_OF_NOBODY = 1024  # MiB: what the driver and an idle context keep stays below
 
 
@@ -87,10 +88,8 @@ def _slots(node: NodeFacts, strategy: str | None, drafts: Sequence[GpuDraft]) ->
                 Slot(gpu.index, position, resources, item.named, item.doubt, i.activity, i.memory_mib, item.has_process)
             )
         if not draft.instances and not (gpu.mig == "on" and draft.is_layout_known):
-            is_unseen = gpu.mig == "on"
-            doubt = "which instances it holds is not known: give exporter text or `mig -lgi`" if is_unseen else None
-            whole = frozenset((WHOLE_GPU_RESOURCE,))
-            slots.append(Slot(gpu.index, None, whole, draft.named, doubt, gpu.activity, gpu.memory_mib))
+            resources = _ANY if gpu.mig in ("on", "unknown") else frozenset((WHOLE_GPU_RESOURCE,))
+            slots.append(Slot(gpu.index, None, resources, draft.named, None, gpu.activity, gpu.memory_mib))
     return slots
 
 
@@ -163,12 +162,13 @@ def _holding(
         return _named(slot, node, accounts, pods)
     if slot.doubt or blind:
         return Holding("unknown", None, slot.doubt or blind)
-    left = {ref: n for name in slot.resources for ref, n in accounts.left.get(name, {}).items()}
+    asked = [accounts.left.get(name, {}) for name in slot.resources] if slot.resources else accounts.left.values()
+    left = {ref: n for mine in asked for ref, n in mine.items()}
     if not left:
         return _free(slot, names_holders)
-    if _is_shared(node, slot, accounts, pods) or len(slot.resources) > 1:
+    if _is_shared(node, slot, accounts, pods) or len(slot.resources) != 1:
         return Holding("unknown", None, f"{_names(left)} may hold it")
-    rivals = [s for s in slots if not s.named and s.resources & slot.resources]
+    rivals = [s for s in slots if not s.named and (s.resources & slot.resources or not s.resources)]
     return _counted(left, rivals)
 
 
@@ -201,7 +201,7 @@ def _free(slot: Slot, names_holders: bool) -> Holding:
 
 def _counted(left: Mapping[PodRef, int], rivals: Sequence[Slot]) -> Holding:
     asked, there = sum(left.values()), len(rivals)
-    if any(slot.doubt or len(slot.resources) > 1 for slot in rivals):
+    if any(slot.doubt or len(slot.resources) != 1 for slot in rivals):
         return Holding("unknown", None, f"{_names(left)} may hold it")
     if asked > there:
         return Holding("unknown", None, f"{_names(left)} ask for {asked}, {there} are there: files of different times")

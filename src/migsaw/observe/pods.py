@@ -53,8 +53,8 @@ class PodsSeen:
 
     @property
     def is_whole_cluster(self) -> bool:
-        """A list of one namespace cannot show who holds a GPU. Every cluster runs pods in at least two."""
-        return len(self.namespaces) > 1
+        """A list of one namespace cannot show who holds a GPU, and it is what `kubectl get pods` gives without ``-A``."""
+        return len(self.namespaces) > 1 or "kube-system" in self.namespaces
 
 
 def read_pods(paths: Iterable[Path]) -> tuple[PodsSeen, list[Note]]:

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 from migsaw.errors import InputError, Where
 from migsaw.model.snapshot import Note
-from migsaw.observe.smi import Card, Device, Smi, mig_mode
+from migsaw.observe.smi_facts import Card, Device, Smi, mig_mode
 
 _ENGINES = ("copy_engine_count", "decoder_count", "encoder_count", "jpg_count", "ofa_count")
 
@@ -46,15 +46,15 @@ def _add(found: Smi, index: int, gpu: ElementTree.Element) -> None:
         if gi_id is None or not gi_id.isdecimal():
             found.notes.append(Note("warning", f"a MIG device of GPU {index} without GPU instance id", found.file))
             continue
-        shared = "device_attributes/shared/"
+        shared = "/".join(("device_attributes", "shared"))
         found.devices.append(
             Device(
                 index,
                 int(gi_id),
                 memory_mib=_mib(device, "fb_memory_usage/total"),
                 used_mib=_mib(device, "fb_memory_usage/used"),
-                sm_count=_number(device, shared + "multiprocessor_count"),
-                engines=tuple(_number(device, shared + engine) for engine in _ENGINES),
+                sm_count=_number(device, f"{shared}/multiprocessor_count"),
+                engines=tuple(_number(device, f"{shared}/{engine}") for engine in _ENGINES),
                 has_process=gi_id in busy,
             )
         )

@@ -38,16 +38,14 @@ class Shares:
 
 def snapshot_table(snapshot: Snapshot, catalogue: Catalogue) -> Table:
     """GPUs of a node that look alike share a row; the last line counts."""
-    rows, total, unmeasured = [], Shares(), 0
+    rows: list[tuple[str, ...]] = []
+    total, unmeasured = Shares(), 0
     for node in snapshot.nodes:
-        lines = []
-        for gpu in node.gpus:
-            board = catalogue.find(gpu.board or "")
-            shares = shares_of(gpu, board)
-            total, unmeasured = total + (shares or Shares()), unmeasured + (shares is None)
-            lines.append((str(gpu.index), *_cells(node, gpu, board, shares)))
-        for rest, group in groupby(lines, key=lambda line: line[1:]):
-            rows.append((node.name, ranges(int(line[0]) for line in group), *rest))
+        lines = [_line(node, gpu, catalogue) for gpu in node.gpus]
+        total = sum((shares for _, shares, _ in lines if shares), total)
+        unmeasured += sum(shares is None for _, shares, _ in lines)
+        for alike, group in groupby(lines, key=lambda line: (line[1], line[2])):
+            rows.append(_row(node, [index for index, _, _ in group], *alike))
     boards = {row[2] for row in rows}
     columns = (
         Column("node"),
@@ -102,16 +100,16 @@ def _rest(gpu: Gpu, board: Board, rest: int) -> Shares:
     return Shares(free=rest - lost, stranded=lost)
 
 
-def _cells(node: Node, gpu: Gpu, board: Board | None, shares: Shares | None) -> tuple[str, ...]:
-    amounts = [str(n) for n in astuple(shares)] if shares else [na("no geometry"), *["n/a"] * 4]
-    return (
-        gpu.board or gpu.product or na("not known"),
-        node.owner,
-        gpu.mig,
-        layout_glyph(gpu, board),
-        *amounts,
-        _holders(gpu),
-    )
+def _line(node: Node, gpu: Gpu, catalogue: Catalogue) -> tuple[int, Shares | None, tuple[str, ...]]:
+    board = catalogue.find(gpu.board or "")
+    name = gpu.board or gpu.product or na("not known")
+    return gpu.index, shares_of(gpu, board), (name, node.owner, gpu.mig, layout_glyph(gpu, board), _holders(gpu))
+
+
+def _row(node: Node, indices: Sequence[int], shares: Shares | None, words: tuple[str, ...]) -> tuple[str, ...]:
+    """GPUs that look alike: their slices are added up."""
+    amounts = [str(n * len(indices)) for n in astuple(shares)] if shares else [na("no geometry"), *["n/a"] * 4]
+    return (node.name, ranges(indices), *words[:-1], *amounts, words[-1])
 
 
 def layout_glyph(gpu: Gpu, board: Board | None) -> str:
@@ -119,9 +117,9 @@ def layout_glyph(gpu: Gpu, board: Board | None) -> str:
     if gpu.instances:
         words = {state: [_word(i) for i in gpu.instances if i.state == state] for state in ("busy", "unknown")}
         idle = [_word(i) for i in gpu.instances if i.state == "busy" and is_idle(i.activity)]
-        return glyph(board, [_word(i) for i in gpu.instances], words["busy"], idle, words["unknown"])
+        return glyph(board, tuple(_word(i) for i in gpu.instances), words["busy"], idle, words["unknown"])
     if gpu.mig == "on" and gpu.state == "idle":
-        return glyph(board, [])
+        return glyph(board, ())
     if gpu.mig in ("off", "pending"):
         is_idle_in_use = gpu.state == "busy" and is_idle(gpu.activity)
         word = ("off",)
