@@ -25,16 +25,15 @@ class Cover:
 def cheapest_cover(prices: Sequence[int], gains: Sequence[int], need: int, most: Sequence[int]) -> Cover | None:
     """None if the options cannot serve the need within ``most``. Depth first, best price per gain first."""
     size = len(prices)
-    ratios = [(prices[k] << SHIFT) // gains[k] for k in range(size)]
-    order = sorted(range(size), key=lambda k: (ratios[k], -gains[k], k))
-    search = _Search(
-        [prices[k] for k in order], [gains[k] for k in order], [most[k] for k in order], [ratios[k] for k in order]
-    )
     if need <= 0:
         return Cover(0, 0, (0,) * size)
-    search.go(0, need, 0, ())
-    if search.best is None:
+    ratios = [(price << SHIFT) // gain for price, gain in zip(prices, gains, strict=True)]
+    order = sorted(range(size), key=lambda k: (ratios[k], -gains[k], k))
+    search = _Search([(prices[k], gains[k], most[k], ratios[k]) for k in order])
+    if need > search.reach[0]:
         return None
+    search.go(0, need, 0, ())
+    assert search.best is not None
     counts = [0] * size
     for k, n in zip(order, search.counts, strict=False):
         counts[k] = n
@@ -42,8 +41,12 @@ def cheapest_cover(prices: Sequence[int], gains: Sequence[int], need: int, most:
 
 
 class _Search:
-    def __init__(self, prices: list[int], gains: list[int], most: list[int], ratios: list[int]) -> None:
-        self.prices, self.gains, self.most, self.ratios = prices, gains, most, ratios
+    def __init__(self, options: Sequence[tuple[int, int, int, int]]) -> None:
+        """``options`` are (price, gain, most, ratio) by rising ratio."""
+        self.options = options
+        self.reach = [0] * (len(options) + 1)  # what this option and all later ones can gain
+        for i in reversed(range(len(options))):
+            self.reach[i] = self.reach[i + 1] + options[i][1] * options[i][2]
         self.best: int | None = None
         self.counts: tuple[int, ...] = ()
         self.open: int | None = None  # the least bound among branches that were not looked at
@@ -51,14 +54,16 @@ class _Search:
 
     def go(self, i: int, need: int, cost: int, head: tuple[int, ...]) -> None:
         """Tries option ``i`` as often as it can be of use, then less often: what that leaves, later options serve."""
-        price, gain = self.prices[i], self.gains[i]
-        n = min(self.most[i], -(-need // gain))
+        price, gain, most, _ = self.options[i]
+        n = min(most, -(-need // gain))
         if n * gain >= need:
             self._keep(cost + n * price, (*head, n))
             n -= 1
-        while n >= 0 and i + 1 < len(self.prices):
+        while n >= 0:
             rest, spent = need - n * gain, cost + n * price
-            least = spent - (-(rest * self.ratios[i + 1]) >> SHIFT)
+            if rest > self.reach[i + 1]:
+                return
+            least = spent - (-(rest * self.options[i + 1][3]) >> SHIFT)
             if self.best is not None and least >= self.best:
                 return  # less of an option that has the better ratio cannot be cheaper
             self.steps += 1
