@@ -171,6 +171,11 @@ def test_links_between_pages_lead_somewhere():
     assert [(page.name, link) for page, link in links if not (page.parent / link).exists()] == []
 
 
+def test_every_decision_stands_in_the_index():
+    index = (ROOT / "designs/README.md").read_text(encoding="utf-8")
+    assert [p.name for p in ROOT.glob("designs/[0-9]*.md") if f"({p.name})" not in index] == []
+
+
 def test_ci_calls_only_make_targets():
     script = ROOT / ".ci/run"
     assert os.access(script, os.X_OK)
