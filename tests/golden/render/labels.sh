@@ -4,6 +4,7 @@
 # A label re-cuts its node at once, and whatever still runs on its GPUs fails. For each node: cordon it,
 # wait until nothing uses its GPUs, run its line, wait for nvidia.com/mig.config.state=success, see that the
 # node advertises the new slices, uncordon it.
+
 set -eu
 
 # aks-a100x4-30274113-vmss000000: re-cuts GPU 1; the label was: halves-and-whole
