@@ -1,4 +1,4 @@
-"""Small files of a cluster for tests: kubectl objects, dcgm-exporter text and nvidia-smi tables, in the public formats."""
+"""Small files of a cluster for tests: kubectl objects, dcgm-exporter text and nvidia-smi tables, in public formats."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def listing(items: Iterable[dict[str, Any]]) -> str:
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(items), "metadata": {"resourceVersion": ""}})
 
 
-def series(family: str, value: float | str, gpu: int = 0, **labels: str) -> str:
-    """One line of the exporter. Labels that start with an underscore replace those of the latest generation."""
+def series(family: str, value: float | str, gpu: int = 0, **labels: str | None) -> str:
+    """One line of the exporter; a label given as None is left out."""
     shown = {"gpu": str(gpu), "UUID": UUID.format(gpu), "device": f"nvidia{gpu}", "modelName": A100, "Hostname": "n1"}
     shown |= labels
     inside = ",".join(f'{name}="{text}"' for name, text in shown.items() if text is not None)

@@ -18,6 +18,7 @@ from migsaw.errors import InputError, Where
 CHUNK = 1 << 20
 _WHITE = re.compile(r"[ \t\n\r]*")
 MAX_ITEM = 64 << 20  # characters; no Kubernetes object comes near (etcd refuses 1.5 MiB)
+_MAY_GO_ON = re.compile(r"[-+.\deE]*\Z")  # a number at the end of what was read so far
 _NEAR_THE_END = 1 << 16  # an error this close to what was read so far may only mean that more must be read
 
 
@@ -102,7 +103,7 @@ class JsonStream:
                 continue
             except RecursionError:
                 raise self._error("nested too deeply") from None
-            if end == len(self._text) and not self._is_end:  # a number may go on
+            if not self._is_end and _MAY_GO_ON.match(self._text, end):
                 self._read(CHUNK)
                 continue
             self._at = end

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from migsaw.errors import InputError
+from migsaw.errors import InputError, Where
 from migsaw.model.names import parse_profile_name
-from migsaw.observe.reading import Document, Place, read_document
+from migsaw.observe.reading import Document, Place, decode, parse_document, read_bytes
 from migsaw.observe.sniff import belongs_to
 
 EXPORTED = "current"  # the name that `export` gives to what it found
@@ -53,19 +53,22 @@ class MigParted:
 
 
 def read_mig_parted(paths: Iterable[Path]) -> list[MigParted]:
-    return [parse_mig_parted(read_document(path)) for path in paths]
+    return [_read(path) for path in paths]
+
+
+def _read(path: Path) -> MigParted:
+    content = decode(read_bytes(path), str(path))
+    option = belongs_to(content)
+    if option not in (None, "--mig-parted"):
+        raise InputError("this is no mig-parted file", where=Where(str(path), "1"), hint=f"give it to {option}")
+    return parse_mig_parted(parse_document(content, path))
 
 
 def parse_mig_parted(document: Document) -> MigParted:
     """Raises :class:`InputError` with file, place and field for everything that mig-parted would refuse."""
     data = document.data
     if not isinstance(data, dict) or "mig-configs" not in data:
-        option = belongs_to(document.text)
-        hint = (
-            f"give it to {option}"
-            if option not in (None, "--mig-parted")
-            else "expected `version: v1` and `mig-configs`"
-        )
+        hint = "expected `version: v1` and `mig-configs`"
         raise InputError("this is no mig-parted file", where=document.where(()), hint=hint)
     _refuse_unknown(document, data, {"version", "mig-configs"}, ())
     if data.get("version") != "v1":

@@ -53,7 +53,7 @@ class PodsSeen:
 
     @property
     def is_whole_cluster(self) -> bool:
-        """A list of one namespace cannot show who holds a GPU, and it is what `kubectl get pods` gives without ``-A``."""
+        """A list of one namespace, which `kubectl get pods` gives without ``-A``, cannot show who holds a GPU."""
         return len(self.namespaces) > 1 or "kube-system" in self.namespaces
 
 

@@ -74,7 +74,10 @@ def check_encoding(head: bytes, file: str) -> None:
 
 def read_document(path: Path, *, exact: bool = False) -> Document:
     """One JSON or YAML document, chosen by extension, else by its first sign."""
-    text = decode(read_bytes(path), str(path))
+    return parse_document(decode(read_bytes(path), str(path)), path, exact=exact)
+
+
+def parse_document(text: str, path: Path, *, exact: bool = False) -> Document:
     is_json = path.suffix == ".json" or (path.suffix not in (".yaml", ".yml") and text.lstrip()[:1] in ("{", "["))
     data = parse_json(text, str(path), exact=exact) if is_json else parse_yaml(text, str(path), exact=exact)
     return Document(str(path), text, data, is_json)
@@ -123,7 +126,10 @@ def parse_yaml_all(text: str, file: str, *, exact: bool = False) -> list[Any]:
         line = None if mark is None else str(mark.line + 1)
         raise InputError(f"not YAML: {problem.problem or problem.context}", where=Where(file, line)) from None
     except (YAMLError, ValueError, RecursionError) as problem:
-        raise InputError(f"not YAML: {problem}", where=Where(file)) from None
+        place = getattr(problem, "position", None)  # of a sign that YAML does not allow
+        line = None if place is None else str(text.count("\n", 0, place) + 1)
+        said = str(problem).splitlines()[0] if str(problem) else "nested too deeply"
+        raise InputError(f"not YAML: {said}", where=Where(file, line)) from None
     for data in documents:
         if _written_out(data, {}) > MAX_NODES:
             raise InputError("aliases expand to too many values", where=Where(file), hint="write the values out")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 _SIGNS = {
-    "--pods": r"^\s*[\"']?kind[\"']?: *[\"']?Pod(List)?\b",
-    "--nodes": r"^\s*[\"']?kind[\"']?: *[\"']?Node(List)?\b",
+    "--pods": r"(?:^|[{,])\s*[\"']?kind[\"']?: *[\"']?Pod(List)?\b",
+    "--nodes": r"(?:^|[{,])\s*[\"']?kind[\"']?: *[\"']?Node(List)?\b",
     "--mig-parted": r"^\s*[\"']?mig-configs[\"']?\s*:",
     "--metrics": r"^# (HELP|TYPE) \w+ |^DCGM_\w+\{",
     "--smi": r"<nvidia_smi_log|^\s*index,.*mig\.mode|^GPU +\d+: .*\(UUID:|\| GPU instance|^GPU +\d+ Profile ID",
