@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 SHIFT = 64  # ratios of price and gain are compared and multiplied as integers with so many bits behind the point
-MOST_STEPS = 400
+MOST_STEPS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ def cheapest_cover(prices: Sequence[int], gains: Sequence[int], need: int, most:
     if need <= 0:
         return Cover(0, 0, (0,) * size)
     ratios = [(price << SHIFT) // gain for price, gain in zip(prices, gains, strict=True)]
-    order = sorted(range(size), key=lambda k: (ratios[k], -gains[k], k))
+    order = _useful(sorted(range(size), key=lambda k: (ratios[k], -gains[k], k)), prices, gains, need, most)
     search = _Search([(prices[k], gains[k], most[k], ratios[k]) for k in order])
     if need > search.reach[0]:
         return None
@@ -38,6 +38,17 @@ def cheapest_cover(prices: Sequence[int], gains: Sequence[int], need: int, most:
     for k, n in zip(order, search.counts, strict=False):
         counts[k] = n
     return Cover(search.best, search.best if search.open is None else min(search.best, search.open), tuple(counts))
+
+
+def _useful(
+    order: Sequence[int], prices: Sequence[int], gains: Sequence[int], need: int, most: Sequence[int]
+) -> list[int]:
+    """Without options that cost no less and gain no more than one that is there often enough."""
+    kept: list[int] = []
+    for k in order:
+        if not any(prices[b] <= prices[k] and gains[b] >= gains[k] and most[b] * gains[b] >= need for b in kept):
+            kept.append(k)
+    return kept
 
 
 class _Search:
