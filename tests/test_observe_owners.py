@@ -280,3 +280,14 @@ def test_idle_and_busy_are_never_wrong(tmp_path_factory, seed):
             assert str(instance.owner) == holder  # what the exporter says is not lost
     if not any(holder for holder in truth.values()):
         assert {i.state for i in seen.values()} <= {"idle"}
+
+
+def test_a_scrape_target_of_any_name_is_no_holder(tmp_path):
+    """honorLabels false and an exporter with another name: `pod` is a pod that asks for no GPU."""
+    exporter = pod("monitoring/gpu-metrics-x", {}, "n1")
+    lines = slice_lines("1g.5gb", 7, namespace="monitoring", pod="gpu-metrics-x")
+    files = {"nodes": [mixed("n1", {"1g.5gb": 1})], "metrics": lines}
+    snapshot = Files(tmp_path).observe(pods=[exporter, SYSTEM_POD], **files)
+    (instance,) = snapshot.nodes[0].gpus[0].instances
+    assert (instance.owner, instance.state) == (None, "unknown")
+    assert "asks for no GPU" in instance.owner_reason

@@ -1,4 +1,4 @@
-"""`--redact` hides every name and keeps every join; and the order of files, items, series and labels changes nothing."""
+"""`--redact` hides every name and keeps every join; the order of files, items, series and labels changes nothing."""
 
 from __future__ import annotations
 

@@ -95,12 +95,13 @@ def test_gpus_that_look_alike_share_a_row_and_add_up():
 
 
 def test_what_is_not_known_is_not_free():
+    """Beside a 3g the other four memory slices take three compute slices at most: 3g, 2g + 1g or three 1g."""
     instance = Instance("3g.20gb", start=0, state="unknown")
     rows = shown(
         Gpu(0, board=A100, mig="on", instances=(instance,)), Gpu(1, board=A100, mig="on"), Gpu(2, board=A100)
     ).rows
     assert [(row[5], row[8], row[10]) for row in rows] == [
-        ("[3g?|····]", "4", "3"),
+        ("[3g?|····]", "3", "3"),
         ("[?]", "0", "7"),
         ("[?]", "0", "7"),
     ]

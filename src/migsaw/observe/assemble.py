@@ -16,6 +16,7 @@ from migsaw.observe.exporter import Row
 from migsaw.observe.geometry import check_geometry, geometry_key, reported_profiles
 from migsaw.observe.gpus import NodeSources, draft_gpus
 from migsaw.observe.hosts import Hosts, node_of_file, place_rows
+from migsaw.observe.instances import FindPod
 from migsaw.observe.inventory import is_gpu_node, take_inventory
 from migsaw.observe.mig_parted import EXPORTED, Entry, MigParted
 from migsaw.observe.nodes import POOL_LABELS, SIZE_LABELS, NodeFacts, bare_node
@@ -40,6 +41,17 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
+class _Shared:
+    """What all nodes have in common. ``geometries`` is filled as nodes are made."""
+
+    catalogue: Catalogue
+    find_pod: FindPod
+    label_keys: set[str]
+    names_holders: bool  # some exporter here names holders
+    geometries: dict[str, tuple[ReportedProfile, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class _OfNode:
     rows: list[Row] = field(default_factory=list)
     smi: list[Smi] = field(default_factory=list)
@@ -53,10 +65,14 @@ def assemble(facts: Facts, catalogue: Catalogue, notes: Iterable[Note] = ()) -> 
     """
     found = list(notes)
     sources = _by_node(facts, catalogue, found)
-    keys = _selected_keys(facts.pods)
-    geometries: dict[str, tuple[ReportedProfile, ...]] = {}
+    shared = _Shared(
+        catalogue,
+        find_pod=_PodFinder(facts.pods),
+        label_keys=_selected_keys(facts.pods),
+        names_holders=any(row.owners or row.owner_uids for row in facts.rows),
+    )
     nodes = [
-        _node(facts.nodes.get(name) or bare_node(name), mine, facts, catalogue, keys, geometries, found)
+        _node(facts.nodes.get(name) or bare_node(name), mine, facts, shared, found)
         for name, mine in sorted(sources.items())
     ]
     found += _twice(nodes)
@@ -65,7 +81,7 @@ def assemble(facts: Facts, catalogue: Catalogue, notes: Iterable[Note] = ()) -> 
         nodes=tuple(nodes),
         pods=tuple(sorted(pods, key=lambda pod: (pod.namespace, pod.name))),
         notes=tuple(sorted(set(found), key=_note_order)),
-        geometries=dict(sorted(geometries.items())),
+        geometries=dict(sorted(shared.geometries.items())),
         resource_versions=_versions(facts, nodes),
         taken_at=_taken_at(facts.rows),
     )
@@ -96,20 +112,18 @@ def _node(
     node: NodeFacts,
     mine: _OfNode,
     facts: Facts,
-    catalogue: Catalogue,
-    keys: set[str],
-    geometries: dict[str, tuple[ReportedProfile, ...]],
+    shared: _Shared,
     notes: list[Note],
 ) -> Node:
+    catalogue = shared.catalogue
     inventory, strategy = take_inventory(node, catalogue), strategy_of(node)
     notes += inventory.notes
     seen = put_together(node, mine.rows, mine.smi, notes)
     exported = _exported(mine.exported, inventory.gpus or len(seen))
-    drafts = draft_gpus(NodeSources(node, inventory, seen, exported), catalogue, _PodFinder(facts.pods), notes)
-    drafts = tuple(replace(d, gpu=_with_geometry(d.gpu, node, mine.smi, catalogue, geometries, notes)) for d in drafts)
+    drafts = draft_gpus(NodeSources(node, inventory, seen, exported), catalogue, shared.find_pod, notes)
+    drafts = tuple(replace(d, gpu=_with_geometry(d.gpu, node, mine.smi, shared, notes)) for d in drafts)
     board = inventory.board or next((catalogue.find(d.gpu.board) for d in drafts if d.gpu.board), None)
-    names_holders = any(row.owners or row.owner_uids for row in facts.rows)
-    gpus, more = settle(node, strategy, drafts, board, facts.pods, names_holders=names_holders)
+    gpus, more = settle(node, strategy, drafts, board, facts.pods, names_holders=shared.names_holders)
     slicers = facts.pods.slicers.get(node.name, set()) if facts.pods else set()
     partitioner = find_partitioner(node, slicers, any(row.has_claims for row in mine.rows))
     notes += [*more, *check_node(node, inventory, partitioner, gpus), *check_wish(node, gpus, facts.parted, catalogue)]
@@ -124,7 +138,7 @@ def _node(
         schedulable=node.schedulable,
         mig_config=node.label(MIG_CONFIG),
         mig_config_state=node.label("nvidia.com/mig.config.state"),
-        labels={key: node.labels[key] for key in sorted(keys & node.labels.keys())},
+        labels={key: node.labels[key] for key in sorted(shared.label_keys & node.labels.keys())},
         taints=node.taints,
         allocatable={k: n for k, n in node.allocatable.items() if n or not k.startswith("nvidia.com/mig-")},
         gpus=gpus,
@@ -155,17 +169,16 @@ def _with_geometry(
     gpu: Gpu,
     node: NodeFacts,
     texts: Sequence[Smi],
-    catalogue: Catalogue,
-    geometries: dict[str, tuple[ReportedProfile, ...]],
+    shared: _Shared,
     notes: list[Note],
 ) -> Gpu:
-    board = catalogue.find(gpu.board) if gpu.board else None
+    board = shared.catalogue.find(gpu.board) if gpu.board else None
     profiles = reported_profiles(texts, gpu.index, board)
     notes += check_geometry(node, gpu.index, board, profiles, texts)
     if not profiles:
         return gpu
     key = geometry_key(board, profiles)
-    geometries[key] = profiles
+    shared.geometries[key] = profiles
     return replace(gpu, geometry=key)
 
 

@@ -69,19 +69,54 @@ class Identity:
     gi_id: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What the labels of a line say; they repeat from family to family."""
+
+    identity: Identity
+    model: str | None
+    profile: str | None
+    owner: tuple[str | None, str] | None  # (namespace, pod)
+    owner_uid: str | None
+    dra_device: str | None
+    has_claim: bool
+    is_other_device: bool
+
+
 @dataclass(slots=True)
 class Row:
+    """All lines about one GPU or GPU instance. More than one model, profile or owner is a contradiction or sharing."""
+
     identity: Identity
     file: str
     line: int  # the first
-    models: set[str] = field(default_factory=set)
-    profiles: set[str] = field(default_factory=set)  # as the label says; one in a sound text
+    subjects: set[Subject] = field(default_factory=set)
     values: dict[str, float] = field(default_factory=dict)  # by the names of FIELDS, no blanks
-    owners: set[tuple[str | None, str]] = field(default_factory=set)  # (namespace, pod)
-    owner_uids: set[str] = field(default_factory=set)
-    dra_device: str | None = None
-    has_claims: bool = False
     seconds: float | None = None  # Unix time of the sample, where the text has it
+
+    @property
+    def models(self) -> set[str]:
+        return {s.model for s in self.subjects if s.model}
+
+    @property
+    def profiles(self) -> set[str]:
+        return {s.profile for s in self.subjects if s.profile}
+
+    @property
+    def owners(self) -> set[tuple[str | None, str]]:
+        return {s.owner for s in self.subjects if s.owner}
+
+    @property
+    def owner_uids(self) -> set[str]:
+        return {s.owner_uid for s in self.subjects if s.owner_uid and not s.owner}
+
+    @property
+    def dra_devices(self) -> set[str]:
+        return {s.dra_device for s in self.subjects if s.dra_device}
+
+    @property
+    def has_claims(self) -> bool:
+        return any(s.has_claim for s in self.subjects)
 
 
 def read_metrics(paths: Iterable[Path]) -> tuple[list[Row], list[Note]]:
@@ -99,18 +134,21 @@ def parse_metrics(content: str, file: str) -> tuple[list[Row], list[Note]]:
     _check_kind(content, file)
     rows: dict[Identity, Row] = {}
     notes: list[Note] = []
-    for number, name, labels, value, seconds in _samples(content, file, notes):
+    for number, name, subject, value, seconds in _samples(content, file, notes):
         if not name.startswith("DCGM_") and name not in FIELDS:
             continue
-        identity = _identity(labels)
+        identity = subject.identity
         if identity.index is None and identity.uuid is None:
-            if _OTHER_DEVICES & labels.keys():
-                continue
-            notes.append(Note("warning", f"{name} names no GPU: left out", file, f"line {number}"))
+            if not subject.is_other_device:
+                notes.append(Note("warning", f"{name} names no GPU: left out", file, f"line {number}"))
             continue
         if identity not in rows:
             rows[identity] = Row(identity, file, number)
-        _merge(rows[identity], labels, FIELDS.get(name), value, seconds, notes, number)
+        row = rows[identity]
+        row.subjects.add(subject)
+        if seconds is not None:
+            row.seconds = max(seconds, row.seconds or seconds)
+        _add_value(row, FIELDS.get(name), value, notes, number)
     if not rows:
         hint = "expected the text that `curl http://EXPORTER:9400/metrics` prints"
         raise InputError("no series of dcgm-exporter in this file", where=Where(file, "1"), hint=hint)
@@ -132,11 +170,9 @@ def _check_kind(content: str, file: str) -> None:
         raise InputError(f"this is {kind}", where=Where(file, "1"), hint=hint)
 
 
-def _samples(
-    content: str, file: str, notes: list[Note]
-) -> Iterator[tuple[int, str, Mapping[str, str], float, float | None]]:
-    """(line, family, labels, value, Unix seconds). Labels repeat from family to family and are parsed once."""
-    known: dict[str, Mapping[str, str]] = {}
+def _samples(content: str, file: str, notes: list[Note]) -> Iterator[tuple[int, str, Subject, float, float | None]]:
+    """(line, family, subject, value, Unix seconds). A block of labels that was seen before is not parsed again."""
+    known: dict[str, Subject] = {}
     for number, line in enumerate(content.split("\n"), start=1):
         line = line.strip()
         if not line or line.startswith("#"):
@@ -149,10 +185,11 @@ def _samples(
                 continue
             for family in text_string_to_metric_families(line):
                 for sample in family.samples:
+                    subject = _subject(sample.labels)
                     if block:
-                        known[block["labels"]] = sample.labels
+                        known[block["labels"]] = subject
                     moment = None if sample.timestamp is None else float(sample.timestamp)
-                    yield number, sample.name, sample.labels, float(sample.value), moment
+                    yield number, sample.name, subject, float(sample.value), moment
         except (ValueError, IndexError, KeyError):
             notes.append(Note("warning", "no Prometheus text: this line is left out", file, f"line {number}"))
 
@@ -163,6 +200,19 @@ def _numbers(rest: str) -> tuple[float, float | None]:
     if len(parts) not in (1, 2):
         raise ValueError(rest)
     return float(parts[0]), float(parts[1]) / 1000 if len(parts) == 2 else None
+
+
+def _subject(labels: Mapping[str, str]) -> Subject:
+    return Subject(
+        identity=_identity(labels),
+        model=_label(labels, "modelName", "modelname"),
+        profile=_label(labels, "GPU_I_PROFILE", "gpu_i_profile", "dra_mig_profile"),
+        owner=_owner(labels),
+        owner_uid=_label(labels, "pod_uid"),
+        dra_device=_label(labels, "dra_device_name"),
+        has_claim="dra_claim_name" in labels,
+        is_other_device=bool(_OTHER_DEVICES & labels.keys()),
+    )
 
 
 def _identity(labels: Mapping[str, str]) -> Identity:
@@ -198,31 +248,12 @@ def _owner(labels: Mapping[str, str]) -> tuple[str | None, str] | None:
     return None
 
 
-def _merge(
-    row: Row,
-    labels: Mapping[str, str],
-    key: str | None,
-    value: float,
-    seconds: float | None,
-    notes: list[Note],
-    line: int,
-) -> None:
-    if profile := _label(labels, "GPU_I_PROFILE", "gpu_i_profile", "dra_mig_profile"):
-        row.profiles.add(profile)
-    if model := _label(labels, "modelName", "modelname"):
-        row.models.add(model)
-    if owner := _owner(labels):
-        row.owners.add(owner)
-    elif uid := _label(labels, "pod_uid"):
-        row.owner_uids.add(uid)
-    row.dra_device = row.dra_device or _label(labels, "dra_device_name")
-    row.has_claims = row.has_claims or "dra_claim_name" in labels
-    row.seconds = max((s for s in (row.seconds, seconds) if s is not None), default=None)
+def _add_value(row: Row, key: str | None, value: float, notes: list[Note], line: int) -> None:
     if key is None or is_blank(value):
         return
     if key in RATIOS and value > 1:
-        fate = "kept" if value <= MOST_OF_A_RATIO else "left out"
-        notes.append(Note("info", f"a ratio of {value:g} is above 1: {fate}", row.file, f"line {line}"))
+        fate = "kept" if value <= MOST_OF_A_RATIO else "far above, left out"
+        notes.append(Note("info", f"a ratio is above 1: {fate}", row.file, f"line {line}"))
         if value > MOST_OF_A_RATIO:
             return
     # a series given twice (two scrapes, several pods on one GPU): the larger value, in whatever order they come

@@ -156,7 +156,7 @@ def _start(
     if placement := seen.placements.get(gi_id):
         start: int | None = placement.start
     else:
-        found = [_DRA_DEVICE.fullmatch(row.dra_device or "") for row in rows]
+        found = [_DRA_DEVICE.fullmatch(device) for row in rows for device in row.dra_devices]
         starts = {
             int(f["start"]) for f in found if f and (known is None or known.profile_id in (None, int(f["profile"])))
         }

@@ -106,9 +106,8 @@ def _resources(node: NodeFacts, strategy: str | None, profile: str) -> frozenset
 
 def _accounts(node: NodeFacts, slots: Sequence[Slot], board: Board | None, pods: PodsSeen | None) -> _Accounts:
     found = _Accounts()
-    for pod in pods.pods.values() if pods else ():
-        if pod.node == node.name:
-            found.holders[PodRef(pod.namespace, pod.name)] = _canonical(pod, board)
+    for pod in pods.on_node.get(node.name, ()) if pods else ():
+        found.holders[PodRef(pod.namespace, pod.name)] = _canonical(pod, board)
     for ref, asks in found.holders.items():
         mine = [slot for slot in slots if ref in slot.named]
         for resource, number in asks.items():
@@ -139,6 +138,8 @@ def _blindness(node: NodeFacts, slots: Sequence[Slot], accounts: _Accounts, pods
         return "no pods were given (--pods)"
     if not pods.is_whole_cluster:
         return "the pods given are not of the whole cluster (kubectl get pods -A)"
+    if askless := _askless(node, slots, pods):
+        return f"the exporter names {_name(askless[0])}, which asks for no GPU: it may be the exporter itself"
     if strange := _strange(slots, pods):
         return f"the exporter names {_name(strange[0])}, which the pods files do not: they are of another time"
     if loose := pods.loose.get(node.name):
@@ -177,6 +178,8 @@ def _named(slot: Slot, node: NodeFacts, accounts: _Accounts, pods: PodsSeen | No
     for ref in sorted(slot.named, key=str):
         if pods and str(ref) in pods.finished:
             continue
+        if pods and ref in _askless(node, [slot], pods):
+            return Holding("unknown", None, f"the exporter names {_name(ref)}, which asks for no GPU")
         pod = pods.pods.get(str(ref)) if pods else None
         if pod and pod.node not in (None, node.name):
             return Holding(
@@ -259,6 +262,12 @@ def _strange(slots: Sequence[Slot], pods: PodsSeen) -> list[PodRef]:
     """Holders by the exporter that no pods file shows at work."""
     named = {ref for slot in slots for ref in slot.named}
     return sorted((r for r in named if str(r) in pods.finished or r.pod not in pods.node_of), key=str)
+
+
+def _askless(node: NodeFacts, slots: Sequence[Slot], pods: PodsSeen) -> list[PodRef]:
+    """Holders by the exporter that the pods files show without a request for a GPU, and without another way to one."""
+    named = {ref for slot in slots for ref in slot.named} - pods.loose.get(node.name, {}).keys()
+    return sorted((r for r in named if str(r) not in pods.pods and r.pod in pods.node_of), key=str)
 
 
 def _name(ref: PodRef) -> str:

@@ -50,6 +50,7 @@ class PodsSeen:
     of_uid: dict[str, PodRef] = field(default_factory=dict)  # GPU pods
     loose: dict[str, dict[PodRef, str]] = field(default_factory=dict)  # node → pods that may use any GPU of it, and why
     slicers: dict[str, set[str]] = field(default_factory=dict)  # node → keys of _SLICERS at work there
+    on_node: dict[str, list[Pod]] = field(default_factory=dict)  # node → pods of ``pods`` that were placed there
 
     @property
     def is_whole_cluster(self) -> bool:
@@ -65,6 +66,9 @@ def read_pods(paths: Iterable[Path]) -> tuple[PodsSeen, list[Note]]:
         for thing in read_objects(path, "Pod", odd):
             _add(seen, thing, notes)
         notes += [Note("warning", f"{what}: left out", str(path), place) for place, what in odd]
+    for pod in seen.pods.values():
+        if pod.node:
+            seen.on_node.setdefault(pod.node, []).append(pod)
     if not seen.is_whole_cluster:
         held = "pods of one namespace only" if seen.namespaces else "no pods"
         hint = "whether an instance is idle cannot be told; use `kubectl get pods -A`"
