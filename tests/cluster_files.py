@@ -131,4 +131,11 @@ class Files:
         return observe_files(InputFiles(**files), load_catalogue(), redact=redact)
 
 
-Observe = Callable[..., Any]
+def outcome(work: Callable[[], Any]) -> Any:
+    """What it returns, or the refusal that it ends in; any other exception is a fault."""
+    from migsaw.errors import InputError
+
+    try:
+        return work()
+    except InputError as problem:
+        return problem
