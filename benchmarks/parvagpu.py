@@ -1,4 +1,4 @@
-"""GPUs that the published ParvaGPU scenarios need (SC'24, github.com/MunQ-Lee/ParvaGPU_SC24), beside the published system.
+"""GPUs that the published ParvaGPU scenarios need, beside the published system (SC'24, MunQ-Lee/ParvaGPU_SC24).
 
 Eleven models on A100-80GB slices, each with a request rate and a latency limit. A point of the profiles (slice, batch,
 processes) is usable when its latency is below 0.45 of the limit, the artefact's own rule; the throughput column is per

@@ -120,9 +120,7 @@ def _scope(found: Packing) -> list[str]:
         return []
     gpus, money = found.scope_cost.gpus, found.scope_cost.usd_per_hour
     price = "" if money is None else f" and {float(money):+,.2f} USD per hour"
-    return [
-        f"Cutting every GPU freely instead of by the layout_scope: this plan costs {gpus:+,} GPUs{price} beyond that."
-    ]
+    return [f"The layout_scope costs {gpus:+,} GPUs{price} beyond a plan that cuts every GPU freely."]
 
 
 def _rule(found: Packing, by_rule: Packing | None) -> list[str]:

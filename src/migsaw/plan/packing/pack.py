@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from migsaw.errors import InfeasibleError, MigsawError
@@ -105,20 +104,22 @@ def _counted(task: Task, taken: Counts) -> tuple[int | None, int | None]:
 def _too_much(demand: Demand, table: FacetTable) -> InfeasibleError:
     """Only at_most can be in the way: the first need that it refuses alone, else the demand as a whole."""
     limits = ", ".join(f"{e.name}: at_most {e.at_most}" for e in demand.entries if e.at_most is not None)
-    for what, part in _parts(demand):
-        try:
-            _packed(part, table)
-        except InfeasibleError:
-            return InfeasibleError(f"{what} alone takes {_unlimited(part, table)}; {limits}", hint="raise at_most")
+    parts = [
+        *((f"{need.kind} {need.name}", replace(demand, needs=(need,), groups=())) for need in demand.needs),
+        *((f"whole_gpus {group.name}", replace(demand, needs=(), groups=(group,))) for group in demand.groups),
+    ]
+    for what, part in parts:
+        if len(parts) == 1 or not _is_feasible(part, table):
+            return InfeasibleError(f"{what} takes {_unlimited(part, table)}; {limits}", hint="raise at_most")
     return InfeasibleError(f"the demand as a whole takes {_unlimited(demand, table)}; {limits}", hint="raise at_most")
 
 
-def _parts(demand: Demand) -> Iterator[tuple[str, Demand]]:
-    if len(demand.needs) + len(demand.groups) > 1:
-        for need in demand.needs:
-            yield f"{need.kind} {need.name}", replace(demand, needs=(need,), groups=())
-        for group in demand.groups:
-            yield f"whole_gpus {group.name}", replace(demand, needs=(), groups=(group,))
+def _is_feasible(demand: Demand, table: FacetTable) -> bool:
+    try:
+        _packed(demand, table)
+    except InfeasibleError:
+        return False
+    return True
 
 
 def _unlimited(demand: Demand, table: FacetTable) -> str:

@@ -6,16 +6,22 @@ import random
 from dataclasses import replace
 from fractions import Fraction
 
-from migsaw.model.boards import Board, Catalogue
+from migsaw import catalogue
+from migsaw.cli.shared import load_catalogue
+from migsaw.model.boards import Board
 from migsaw.model.demand import Demand, Entry, Group, Need, Option, Scope
+from migsaw.plan.packing import parse_facets
+
+CATALOGUE = load_catalogue()
+TABLE = parse_facets(catalogue.read("facets.json"))
 
 SCOPES: tuple[Scope, ...] = ("gpu", "node", "pool", "pool_layout")
 
 
-def draw(seed: str, catalogue: Catalogue, scope: Scope, boards: int) -> Demand:
+def draw(seed: str, scope: Scope, boards: int) -> Demand:
     """Up to ``boards`` entries; with several, or a scope that is not gpu, also prices, limits, rates and groups."""
     rng = random.Random(seed)
-    known = [b for b in catalogue.boards if b.placements_known]
+    known = [b for b in CATALOGUE.boards if b.placements_known]
     if scope == "pool":  # AKS makes nothing of the four-slice boards
         known = [b for b in known if b.memory_slices == 8]
     entries = [_entry(rng, i, rng.choice(known), scope, boards) for i in range(rng.randint(min(boards, 2), boards))]

@@ -1,7 +1,7 @@
-"""An independent judge of packing: what fits is enumerated here from the boards' numbers, the optimum is found by CP-SAT.
+"""An independent judge of packing: what fits is enumerated here from the boards' numbers, CP-SAT finds the optimum.
 
-Nothing of ``migsaw.plan`` is used. Only for the plain profiles of eight-slice boards the published closed form serves as
-cuts (it speeds the proof up, the patterns alone decide what is feasible).
+Nothing of ``migsaw.plan`` is used. For the plain profiles of eight-slice boards the published closed form serves as
+cuts: it speeds the proof up, the patterns alone decide what is feasible.
 """
 
 from __future__ import annotations
