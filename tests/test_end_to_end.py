@@ -87,13 +87,18 @@ def test_the_real_node_ends_in_a_file_that_a_strict_reader_accepts(real):
 
 
 def test_the_real_node_is_cut_for_a_waiting_pod_when_it_is_empty(data_dir, migsaw, tmp_path):
-    """The same node while it had MIG on and no instances, and a pod that waits for 3g.20gb."""
+    """The same node while it had MIG on and no instances, and a pod that waits for 3g.20gb.
+
+    Its Node object is of another time; here it advertises no slices either.
+    """
     dumps = data_dir / "dcgm_exporter"
+    node = (dumps / "lt2.9__mig__node__3_instances.yaml").read_text()
+    (tmp_path / "node.yaml").write_text(re.sub(r'(nvidia.com/mig-[12]g\.\d+gb(?:\.count)?): "[12]"', r'\1: "0"', node))
     resources = {"limits": {"nvidia.com/mig-3g.20gb": "1"}}
     pod = {"metadata": {"namespace": "ml", "name": "tune-0"}, "status": {"phase": "Pending"}}
     pod |= {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "main", "resources": resources}]}}
     (tmp_path / "pods.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [pod]}))
-    given = ["--nodes", dumps / "lt2.9__mig__node__3_instances.yaml", "--pods", "pods.json"]
+    given = ["--nodes", "node.yaml", "--pods", "pods.json"]
     given += ["--metrics", dumps / "lt2.9__mig__metrics__Emtpy_MIG_enabled.ini"]
     assert migsaw("observe", *given, "-o", "snapshot.json", cwd=tmp_path).returncode == 0
     assert migsaw("plan", "snapshot.json", "-o", "plan.json", cwd=tmp_path).returncode == 0

@@ -37,7 +37,7 @@ def random_snapshot(rng: random.Random) -> Snapshot:
                 if owner:
                     pods.append(Pod("ns", owner.pod, f"node-{n}", "Running", {f"nvidia.com/mig-{profile}": 1}))
                 instances.append(Instance(profile, k, None, owner, "made up", state))
-            gpus.append(Gpu(index, f"GPU-{n}-{index}", BOARD, None, "on", None, None, "unknown", tuple(instances)))
+            gpus.append(Gpu(index, f"GPU-{n}-{index}", BOARD, None, "on", None, None, "idle", tuple(instances)))
         nodes.append(Node(f"node-{n}", owner="gpu-operator", strategy="mixed", layout_scope="gpu", gpus=tuple(gpus)))
     for k in range(rng.randint(1, 5)):
         profile, count = rng.choice(list(MEMORY)), rng.choice([1, 1, 1, 2])

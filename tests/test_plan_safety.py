@@ -82,6 +82,8 @@ def test_a_whole_gpu_in_use_or_in_doubt_is_not_cut() -> None:
     assert plan(node(held), waiting("2g.20gb")).gpus[0].reason == Reason.HELD
     doubt = gpu(0, mig="unknown", state="unknown")
     assert plan(node(doubt), waiting("2g.20gb")).gpus[0].reason == Reason.MAY_BE_HELD
+    unseen = gpu(0, mig="on", state="unknown")  # MIG is on, and nothing showed its instances
+    assert plan(node(unseen), waiting("2g.20gb")).gpus[0].reason == Reason.MAY_BE_HELD
     pending = gpu(0, mig="pending", state="idle")
     assert plan(node(pending), waiting("2g.20gb")).gpus[0].reason == Reason.REBOOT_PENDING
 

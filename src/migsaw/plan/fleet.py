@@ -162,8 +162,10 @@ def _holder_block(gpu: Gpu) -> Because | None:
     if unsure:
         why = next((i.owner_reason for i in unsure if i.owner_reason), "not known")
         return Because(Reason.MAY_BE_HELD, f"the holder of {_count(len(unsure))} is not known: {why}")
-    if gpu.instances or gpu.mig == "on":
+    if gpu.instances or (gpu.mig == "on" and gpu.state == "idle"):
         return None
+    if gpu.mig == "on" and gpu.state == "unknown":  # MIG is on, and nobody showed which instances there are
+        return Because(Reason.MAY_BE_HELD, f"what it holds is not known: {gpu.owner_reason or 'nobody shows it'}")
     if gpu.owner or gpu.state == "busy":
         return Because(Reason.HELD, f"{gpu.owner or 'a pod that nobody can name'} holds the whole GPU")
     if gpu.state == "unknown":
