@@ -197,7 +197,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("bound to no board", {"instances": {f"{H100}/1g.10gb": 1}}, H100),
     ("price on one board only", {"boards": {A100: {"usd_per_hour": 1}, H100: {}}}, "usd_per_hour"),
     ("negative price", {"boards": {A100: {"usd_per_hour": -1}}}, "usd_per_hour"),
-    ("unknown key", {"instnaces": {}}, "instnaces"),
+    ("unknown key", {"instnaces": {}}, "instnaces"),  # codespell:ignore instnaces
     ("unknown key of a board", {"boards": {A100: {"at_mots": 1}}}, "at_mots"),
     ("unknown scope", {"boards": {A100: {"layout_scope": "rack"}}}, "layout_scope"),
     ("nodes of no GPU", {"boards": {A100: {"gpus_per_node": 0}}}, "gpus_per_node"),
