@@ -14,7 +14,7 @@ import highspy
 import numpy as np
 
 from migsaw.plan.packing.bound import SCALE, Region
-from migsaw.plan.packing.programme import Counts, Programme
+from migsaw.plan.packing.programme import Counts, Programme, Row
 from migsaw.plan.solver import new_solver
 
 INFINITY = highspy.kHighsInf
@@ -45,17 +45,20 @@ class Master:
         self._add_rows()
 
     def _add_rows(self) -> None:
-        taken = self.programme.fixed
         for unit in self.programme.units:
             self.highs.addCol(float(unit.cost), 0.0, unit.most / self.size, 0, [], [])
         self.highs.addCol(self.penalty, 0.0, INFINITY, 0, [], [])  # breaks rows, at a price
         for row in self.programme.rows:
-            room = row.constant - sum(n * taken[slot] for slot, n in row.uses.items())
             index = [*row.units, self.units]
             value = [*(-float(n) for n in row.units.values()), -1.0]
-            self.highs.addRow(-INFINITY, room / self.size, len(index), np.array(index, np.int32), np.array(value))
+            self.highs.addRow(
+                -INFINITY, self._room(row) / self.size, len(index), np.array(index, np.int32), np.array(value)
+            )
         for _ in self.programme.blocks:
             self.highs.addRow(1.0, 1.0, 0, [], [])
+
+    def _room(self, row: Row) -> int:
+        return row.constant - sum(n * self.programme.fixed[slot] for slot, n in row.uses.items())
 
     def add(self, index: int, choice: Counts) -> None:
         """A column, unless it is there already."""
@@ -96,6 +99,13 @@ class Master:
         if penalty != self.penalty:
             self.penalty = penalty
             self.highs.changeColCost(self.units, penalty)
+
+    def set_margin(self, margin: int) -> None:
+        """Keeps so much of every at_most free, so that a plan that is rounded up still fits."""
+        for r, row in enumerate(self.programme.rows):
+            room = self._room(row)
+            if row.constant:
+                self.highs.changeRowBounds(r, -INFINITY, min(room, max(0, room - margin)) / self.size)
 
     def solve(self) -> Relaxed:
         self.highs.run()

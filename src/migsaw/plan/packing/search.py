@@ -36,6 +36,7 @@ class Found:
 MOST_WORK = 20_000  # one unit: a need covered once at some prices, or ten pivots; some seconds in all
 GOOD_GAP = 10_000  # with many needs the search stops where the gap is below 1/GOOD_GAP
 MANY_NEEDS = 40
+MARGINS = (1, 2, 4, 8, 16, 32)  # GPUs or nodes of each at_most that rounding up may need
 
 
 class Search:
@@ -145,6 +146,8 @@ class Search:
             if least is None or relaxed is None or least >= self.cutoff:
                 continue
             self.round_up(relaxed, region)
+            if self.best is None:
+                self._make_room(region)
             if max(least, parent) >= self.cutoff:
                 continue
             parts = self.split(region, relaxed)
@@ -164,6 +167,17 @@ class Search:
         _, least = self.count(self.programme.taken(choices))
         if least is not None and least < self.cutoff:
             self.settled = least if self.settled is None else min(self.settled, least)
+
+    def _make_room(self, region: Region) -> None:
+        """Rounding up broke at_most: plan for a little less than it, then for less still."""
+        for margin in MARGINS:
+            self.master.set_margin(margin)
+            _, relaxed = self.bound(region)
+            if relaxed is not None and not relaxed.broken:
+                self.round_up(relaxed, region)
+            if self.best is not None or relaxed is None or relaxed.broken:
+                break
+        self.master.set_margin(0)
 
     def _is_enough(self, least: int) -> bool:
         """Whether to stop with a gap: by the work done, never by time."""
