@@ -291,3 +291,17 @@ def test_a_scrape_target_of_any_name_is_no_holder(tmp_path):
     (instance,) = snapshot.nodes[0].gpus[0].instances
     assert (instance.owner, instance.state) == (None, "unknown")
     assert "asks for no GPU" in instance.owner_reason
+
+
+@pytest.mark.parametrize("resource", ["volcano.sh/vgpu-number", "nvidia.com/gpumem"])
+def test_shares_of_other_schedulers_are_not_counted(tmp_path, resource):
+    found, _ = observe_one(Files(tmp_path), [("1g.5gb", 7, None)], [pod("ml/a", {resource: 1}, "n1")])
+    assert (found[7].state, resource in found[7].owner_reason) == ("unknown", True)
+
+
+def test_where_another_cuts_at_arrival_requests_tell_nothing(tmp_path):
+    """HAMi turns `nvidia.com/gpu` into a slice of its choice."""
+    node = mixed("n1", {"1g.5gb": 1})
+    node["metadata"]["annotations"] = {"hami.io/node-nvidia-register": "[]"}
+    found, snapshot = observe_one(Files(tmp_path), [("1g.5gb", 7, None)], [], node=node)
+    assert (snapshot.nodes[0].owner, found[7].state) == ("hami", "unknown")

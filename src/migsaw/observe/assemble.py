@@ -21,7 +21,7 @@ from migsaw.observe.inventory import is_gpu_node, take_inventory
 from migsaw.observe.mig_parted import EXPORTED, Entry, MigParted
 from migsaw.observe.nodes import POOL_LABELS, SIZE_LABELS, NodeFacts, bare_node
 from migsaw.observe.owners import settle
-from migsaw.observe.partitioner import MIG_CONFIG, azure_size, find_partitioner, layout_scope, strategy_of
+from migsaw.observe.partitioner import MIG_CONFIG, SLICERS, azure_size, find_partitioner, layout_scope, strategy_of
 from migsaw.observe.pods import PodsSeen
 from migsaw.observe.smi_facts import Smi
 
@@ -123,9 +123,11 @@ def _node(
     drafts = draft_gpus(NodeSources(node, inventory, seen, exported), catalogue, shared.find_pod, notes)
     drafts = tuple(replace(d, gpu=_with_geometry(d.gpu, node, mine.smi, shared, notes)) for d in drafts)
     board = inventory.board or next((catalogue.find(d.gpu.board) for d in drafts if d.gpu.board), None)
-    gpus, more = settle(node, strategy, drafts, board, facts.pods, names_holders=shared.names_holders)
     slicers = facts.pods.slicers.get(node.name, set()) if facts.pods else set()
     partitioner = find_partitioner(node, slicers, any(row.has_claims for row in mine.rows))
+    slicer = partitioner.owner if partitioner.owner in SLICERS else None
+    names = shared.names_holders
+    gpus, more = settle(node, strategy, drafts, board, facts.pods, names_holders=names, slicer=slicer)
     notes += [*more, *check_node(node, inventory, partitioner, gpus), *check_wish(node, gpus, facts.parted, catalogue)]
     return Node(
         name=node.name,

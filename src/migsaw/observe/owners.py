@@ -65,14 +65,16 @@ def settle(
     pods: PodsSeen | None,
     *,
     names_holders: bool,
+    slicer: str | None = None,
 ) -> tuple[tuple[Gpu, ...], list[Note]]:
     """The node's GPUs with owner, reason and state of each instance and of each GPU without instances.
 
-    ``names_holders``: the exporters of this cluster name pods at all; some generations never do on MIG.
+    ``names_holders``: the exporters of this cluster name pods at all; some generations never do on MIG. ``slicer``: who
+    cuts at arrival here (hami, das, dra), so that requests do not tell which instances they became.
     """
     slots = _slots(node, strategy, drafts)
     accounts = _accounts(node, slots, board, pods)
-    blind = _blindness(node, slots, accounts, pods)
+    blind = _blindness(node, slots, accounts, pods, slicer)
     holdings = {(s.gpu, s.position): _holding(s, node, slots, accounts, pods, blind, names_holders) for s in slots}
     notes = _notes(node, accounts, pods, slots)
     return tuple(_gpu(draft, holdings) for draft in drafts), notes
@@ -127,17 +129,30 @@ def _canonical(pod: Pod, board: Board | None) -> dict[str, int]:
         base = name.removesuffix(SHARED)
         if base.startswith(RESOURCE_PREFIX):
             base = resource_name(profile_name(base, board))
-        if base == WHOLE_GPU_RESOURCE or base.startswith(RESOURCE_PREFIX):
+        if _is_counted(base):
             found[base] = found.get(base, 0) + number
     return found
 
 
-def _blindness(node: NodeFacts, slots: Sequence[Slot], accounts: _Accounts, pods: PodsSeen | None) -> str | None:
+def _is_counted(resource: str) -> bool:
+    """Whether the device plugin hands out one device for each: not so for shares of HAMi or Volcano."""
+    base = resource.removesuffix(SHARED)
+    return base == WHOLE_GPU_RESOURCE or base.startswith(RESOURCE_PREFIX)
+
+
+def _blindness(
+    node: NodeFacts, slots: Sequence[Slot], accounts: _Accounts, pods: PodsSeen | None, slicer: str | None
+) -> str | None:
     """Why the count of this node cannot be trusted; None where it can."""
     if pods is None:
         return "no pods were given (--pods)"
     if not pods.is_whole_cluster:
         return "the pods given are not of the whole cluster (kubectl get pods -A)"
+    if slicer:
+        return f"{slicer} cuts and hands out GPUs here: requests do not tell which instances they became"
+    for pod in pods.on_node.get(node.name, ()):
+        if odd := next((name for name in pod.asks if not _is_counted(name)), None):
+            return f"{_name(PodRef(pod.namespace, pod.name))} asks for {odd}, which does not tell what it holds"
     if askless := _askless(node, slots, pods):
         return f"the exporter names {_name(askless[0])}, which asks for no GPU: it may be the exporter itself"
     if strange := _strange(slots, pods):

@@ -18,6 +18,7 @@ MIG_CONFIG = "nvidia.com/mig.config"
 _DEPLOY = "nvidia.com/gpu.deploy."
 _MANAGED = "kubernetes.azure.com/dcgm-exporter"  # AKS sets it on pools whose GPU stack it manages
 _OF_AKS = ("aks", "aks-managed")
+SLICERS = ("hami", "das", "dra")  # they cut when a pod arrives
 
 Strategy = Literal["single", "mixed", "none"]
 
@@ -83,7 +84,7 @@ def layout_scope(owner: Owner, strategy: Strategy | None) -> Scope | None:
         return "pool"
     if owner == "gpu-operator":
         return {"single": "node", "mixed": "gpu", "none": "gpu"}.get(strategy or "")  # type: ignore[return-value]
-    return "gpu" if owner in ("dra", "hami", "das") else None
+    return "gpu" if owner in SLICERS else None
 
 
 def strategy_of(node: NodeFacts) -> Strategy | None:
