@@ -38,13 +38,11 @@ class Certificate:
 
 def certify(programme: Programme, region: Region, prices: Sequence[int]) -> Certificate | None:
     """None: some block cannot be served within its limits, so the region is empty. ``prices`` in 1/SCALE."""
-    weights = [SCALE * cost for cost in programme.costs]
+    weights = priced(programme, prices)
     total = 0
     rates = [SCALE * unit.cost for unit in programme.units]
     for row, price in zip(programme.rows, prices, strict=True):
         if price:
-            for slot, n in row.uses.items():
-                weights[slot] += price * n
             for unit, n in row.units.items():
                 rates[unit] -= price * n
             total -= price * row.constant
@@ -58,6 +56,16 @@ def certify(programme: Programme, region: Region, prices: Sequence[int]) -> Cert
         total += found[0]
         choices.append(found[1])
     return Certificate(-(-total // SCALE), total / SCALE, tuple(choices))
+
+
+def priced(programme: Programme, prices: Sequence[int]) -> list[int]:
+    """What one of each slot costs at these prices of the rows, in 1/SCALE."""
+    weights = [SCALE * cost for cost in programme.costs]
+    for row, price in zip(programme.rows, prices, strict=True):
+        if price:
+            for slot, n in row.uses.items():
+                weights[slot] += price * n
+    return weights
 
 
 def _cover(block: Block, limits: Sequence[tuple[int, int]], weights: Sequence[int]) -> tuple[int, Counts] | None:

@@ -109,14 +109,17 @@ class Master:
 
     def solve(self) -> Relaxed:
         self.highs.run()
+        if self.highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            self.highs.clearSolver()  # once more, from nothing
+            self.highs.run()
         solution, info = self.highs.getSolution(), self.highs.getInfo()
         self.pivots += max(0, info.simplex_iteration_count)
-        values, duals = solution.col_value, solution.row_dual
+        values = solution.col_value or [0.0] * self.highs.getNumCol()  # where the solver gave up
+        duals = solution.row_dual or [0.0] * self.highs.getNumRow()
         rows, first = len(self.programme.rows), self.units + 1
         prices = tuple(max(0, round(-dual * SCALE)) for dual in duals[:rows])
-        shares = tuple(
-            (*column, share) for column, share in zip(self.columns, values[first:], strict=True) if share > 1e-9
-        )
+        columns = zip(self.columns, values[first:], strict=True)
+        shares = tuple((*column, share) for column, share in columns if share > 1e-9)
         units = tuple(value * self.size for value in values[: self.units])
         broken = values[self.units] * self.size > 1e-6
         fixed = sum(c * n for c, n in zip(self.programme.costs, self.programme.fixed, strict=True))

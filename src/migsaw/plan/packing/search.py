@@ -12,13 +12,18 @@ from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from math import ceil, floor
 
-from migsaw.plan.packing.bound import SCALE, Region, certify
+from migsaw.plan.packing.bound import Region, certify, priced
 from migsaw.plan.packing.cover import cheapest_cover
 from migsaw.plan.packing.master import Master, Relaxed, averaged
 from migsaw.plan.packing.programme import Counts, Programme
 
 NEAR = 1e-6
+WHOLE = 1e-5  # a solver's number so near to a whole one is whole
 MOST_ROUNDS = 60  # of column generation in one region
+MOST_WORK = 20_000  # one unit: a need covered once at some prices, or ten pivots; some seconds in all
+MANY_NEEDS = 40
+GOOD_GAPS = (10**6, 10**4)  # with few, with many needs the search stops where the gap is below 1 in so much
+MARGINS = (1, 2, 4, 8, 16, 32)  # GPUs or nodes of each at_most that rounding up may need
 
 Choices = tuple[Counts, ...]
 Count = Callable[[Counts], tuple[int | None, int | None]]  # taken → (cost, certified least); None: beyond at_most
@@ -29,14 +34,7 @@ class Found:
     """``choices`` None: no plan was found; it is proved that there is none if ``least`` is None too."""
 
     choices: Choices | None
-    cost: int | None
     least: int | None
-
-
-MOST_WORK = 20_000  # one unit: a need covered once at some prices, or ten pivots; some seconds in all
-GOOD_GAP = 10_000  # with many needs the search stops where the gap is below 1/GOOD_GAP
-MANY_NEEDS = 40
-MARGINS = (1, 2, 4, 8, 16, 32)  # GPUs or nodes of each at_most that rounding up may need
 
 
 class Search:
@@ -63,13 +61,14 @@ class Search:
             self.best, self.cutoff = choices, cost
 
     def start(self) -> None:
-        """One slot per block, and the cheapest covers by memory: crude plans, and the first columns."""
+        """The first columns: each block on one slot alone."""
         for index, block in enumerate(self.programme.blocks):
             for k in range(len(block.slots)):
                 self.master.add(index, tuple(n if i == k else 0 for i, n in enumerate(block.most)))
 
     def round_up(self, relaxed: Relaxed, region: Region) -> None:
-        weights = self._weights(relaxed.prices)
+        """Two whole plans: the choice with the largest share of each block, and the average with its rest covered."""
+        weights = priced(self.programme, relaxed.prices)
         mean = averaged(self.programme, relaxed.shares)
         heaviest: dict[int, tuple[float, Counts]] = {}
         for index, choice, share in relaxed.shares:
@@ -89,13 +88,6 @@ class Search:
         found = cheapest_cover([weights[slot] for slot in block.slots], block.gains, rest, [max(0, m) for m in most])
         more = found.counts if found else (0,) * len(low)
         return tuple(a + b for a, b in zip(low, more, strict=True))
-
-    def _weights(self, prices: Sequence[int]) -> list[int]:
-        weights = [SCALE * cost for cost in self.programme.costs]
-        for row, price in zip(self.programme.rows, prices, strict=True):
-            for slot, n in row.uses.items():
-                weights[slot] += price * n
-        return weights
 
     # ---- bounds -----------------------------------------------------------------------------------------------
 
@@ -134,31 +126,29 @@ class Search:
         self.start()
         whole = Region(tuple((0, unit.most) for unit in self.programme.units))
         heap: list[tuple[int, int, Region]] = [(0, 0, whole)]
-        number, least_open = 0, 0
+        number = 0
         while heap:
-            parent, _, region = heappop(heap)
-            if parent >= self.cutoff:
+            known, _, region = heappop(heap)
+            if known >= self.cutoff:
                 break
-            if self._is_enough(max(parent, least_open)):
-                return Found(self.best, self.cutoff if self.best else None, max(parent, least_open))
-            least_open = parent
+            if self._is_enough(known):
+                return Found(self.best, self._least(known))
             least, relaxed = self.bound(self._tightened(region))
             if least is None or relaxed is None or least >= self.cutoff:
                 continue
             self.round_up(relaxed, region)
             if self.best is None:
                 self._make_room(region)
-            if max(least, parent) >= self.cutoff:
-                continue
-            parts = self.split(region, relaxed)
+            parts = self.split(region, relaxed) if least < self.cutoff else []
             for part in parts:
                 number += 1
-                heappush(heap, (max(least, parent), -number, part))
-            if not parts:
+                heappush(heap, (max(least, known), -number, part))
+            if not parts and least < self.cutoff:
                 self._settle(region)
-        if self.best is None:
-            return Found(None, None, self.settled)
-        return Found(self.best, self.cutoff, self.cutoff if self.settled is None else min(self.cutoff, self.settled))
+        return Found(self.best, self.settled if self.best is None else self._least(self.cutoff))
+
+    def _least(self, known: int) -> int:
+        return known if self.settled is None else min(known, self.settled)
 
     def _settle(self, region: Region) -> None:
         """One plan is left in the region: its own certified bound counts (lower than its cost without a proof only)."""
@@ -183,8 +173,8 @@ class Search:
         """Whether to stop with a gap: by the work done, never by time."""
         if self.work + self.master.pivots // 10 > MOST_WORK:
             return True
-        many = len(self.programme.blocks) > MANY_NEEDS
-        return many and self.best is not None and (self.cutoff - least) * GOOD_GAP <= self.cutoff
+        good = GOOD_GAPS[len(self.programme.blocks) > MANY_NEEDS]
+        return self.best is not None and (self.cutoff - least) * good <= self.cutoff
 
     def _tightened(self, region: Region) -> Region:
         """No unit alone may cost as much as the best plan."""
@@ -195,27 +185,25 @@ class Search:
         )
 
     def split(self, region: Region, relaxed: Relaxed) -> list[Region]:
+        """In two at a fraction, units before choices; without fractions see :meth:`_split_whole`."""
         units = [
-            (min(x - floor(x), ceil(x) - x) * max(1, unit.cost), v)
-            for v, (x, unit) in enumerate(zip(relaxed.units, self.programme.units, strict=True))
-            if min(x - floor(x), ceil(x) - x) > 1e-5
+            (_fraction(clamped := _clamped(x, limits)) * max(1, unit.cost), -v, clamped)
+            for v, (x, limits, unit) in enumerate(zip(relaxed.units, region.units, self.programme.units, strict=True))
         ]
-        if units:
-            v = max(units, key=lambda pair: (pair[0], -pair[1]))[1]
-            low, high = region.units[v]
-            at = floor(relaxed.units[v])
-            return [self._with_unit(region, v, at + 1, high), self._with_unit(region, v, low, at)]
+        broken = [found for found in units if found[0] > 0]
+        if broken:
+            _, v, x = max(broken)
+            low, high = region.units[-v]
+            return [self._with_unit(region, -v, floor(x) + 1, high), self._with_unit(region, -v, low, floor(x))]
         mean = averaged(self.programme, relaxed.shares)
         parts = [
-            (min(x - floor(x), ceil(x) - x), index, k)
-            for index, counts in enumerate(mean)
-            for k, x in enumerate(counts)
-            if min(x - floor(x), ceil(x) - x) > 1e-5
+            (_fraction(clamped := _clamped(x, limits)), -index, -k, clamped)
+            for index, block in enumerate(self.programme.blocks)
+            for k, (x, limits) in enumerate(zip(mean[index], region.limits(index, block), strict=True))
         ]
-        if parts:
-            _, index, k = max(parts, key=lambda part: (part[0], -part[1], -part[2]))
-            at = floor(mean[index][k])
-            return self._cut_at(region, index, k, [(None, at), (at + 1, None)])
+        fraction, index, k, x = max(parts)
+        if fraction > 0:
+            return self._cut_at(region, -index, -k, [(None, floor(x)), (floor(x) + 1, None)])
         return self._split_whole(region, mean)
 
     def _split_whole(self, region: Region, mean: Sequence[Sequence[float]]) -> list[Region]:
@@ -223,7 +211,7 @@ class Search:
         for index, block in enumerate(self.programme.blocks):
             for k, (low, high) in enumerate(region.limits(index, block)):
                 if low < high:
-                    at = round(mean[index][k])
+                    at = round(_clamped(mean[index][k], (low, high)))
                     return self._cut_at(region, index, k, [(at, at), (None, at - 1), (at + 1, None)])
         return []
 
@@ -244,3 +232,13 @@ class Search:
                 changed = (*limits[:k], (low, high), *limits[k + 1 :])
                 found.append(replace(region, blocks={**region.blocks, index: changed}))
         return found
+
+
+def _clamped(x: float, limits: tuple[int, int]) -> float:
+    return min(max(x, limits[0]), limits[1])
+
+
+def _fraction(x: float) -> float:
+    """Distance to the nearest whole number; 0 where a solver's number means a whole one."""
+    away = abs(x - round(x))
+    return away if away > WHOLE else 0.0
