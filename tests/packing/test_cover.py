@@ -8,10 +8,10 @@ from itertools import product
 
 from packing_draw import TABLE, draw
 
+from migsaw.plan.packing import pack
 from migsaw.plan.packing.bound import SCALE, Region, certify
 from migsaw.plan.packing.build import build
 from migsaw.plan.packing.cover import cheapest_cover
-from migsaw.plan.packing.pack import pack
 
 
 def test_cheapest_cover_is_the_cheapest() -> None:

@@ -98,10 +98,10 @@ def test_facets_are_the_hull_and_not_more(key: str) -> None:
 def test_integer_decomposition(key: str, soak: bool) -> None:
     """A lattice point of k times the polytope is a multiset plus one of k-1 times it: for k = 2 all, else some."""
     found, rng = whole(key), random.Random(key)
-    for k in range(2, len(found.names) + 1):
+    small = merged(found)
+    for k in range(2, len(small.names) + 1):
         if soak or k == 2:
-            points: Iterator[tuple[int, ...]] = inside(merged(found), k)
-            shown = merged(found)
+            shown, points = small, inside(small, k)
         else:
             shown = found
             points = (some_point(found, k, rng) for _ in range(300))
@@ -113,6 +113,7 @@ def merged(found: Shape) -> Shape:
     """Without profiles whose column is that of another: any split of their sum is as good."""
     columns = [tuple(weights[i] / limit for weights, limit in found.facets) for i in range(len(found.names))]
     keep = [i for i, column in enumerate(columns) if column not in columns[:i]]
+    keep.sort(key=lambda i: -sum(columns[i]))  # the least demanding last: fewer points to try
 
     def cut(row: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(row[i] for i in keep)

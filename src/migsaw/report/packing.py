@@ -78,10 +78,11 @@ def _with_footer(tables: list[Table], footer: tuple[str, ...]) -> list[Table]:
 
 def _layout_table(demand: Demand, found: Packing) -> Table:
     boards = {entry.name: entry.board for entry in demand.entries}
+    names = {name: name if name == board.key else f"{name} ({board.key})" for name, board in boards.items()}
     rows = []
     for row in found.layouts:
         texts = [str(placed) for placed in row.layout] if row.mig_on else ["off"]
-        rows.append((row.entry, f"{row.count:,}", glyph(boards[row.entry], texts), " ".join(texts)))
+        rows.append((names[row.entry], f"{row.count:,}", glyph(boards[row.entry], texts), " ".join(texts)))
     columns = (Column("Board"), Column("GPUs", right=True), Column("Layout"), Column("Placements", wide=True))
     return Table(columns, tuple(rows), footer=())
 

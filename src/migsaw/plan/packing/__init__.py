@@ -9,6 +9,6 @@ from __future__ import annotations
 
 from migsaw.plan.packing.answer import AssignmentRow, LayoutRow, Packing, ScopeCost
 from migsaw.plan.packing.facets import FacetTable, parse_facets
-from migsaw.plan.packing.pack import pack, pack_by_rule
+from migsaw.plan.packing.solve import pack, pack_by_rule
 
 __all__ = ["AssignmentRow", "FacetTable", "LayoutRow", "Packing", "ScopeCost", "pack", "pack_by_rule", "parse_facets"]

@@ -12,14 +12,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 
 from migsaw.model.demand import Entry
 from migsaw.plan.packing.facets import Shape
-from migsaw.plan.packing.hull import Vector, facets, maximal
+from migsaw.plan.packing.hull import Vector, facets
 from migsaw.plan.packing.peel import cut
 from migsaw.plan.packing.programme import Counts, Row, Slot, Unit
 
-MOST_NODE_PARTS = 3000  # ways to fill one node with groups; beyond, groups are packed largest first, without a proof
+MOST_NODE_PARTS = 400  # ways to fill one node with groups; beyond, groups are packed largest first, without a proof
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,15 +173,24 @@ class Scheme:
 @cache
 def node_shape(sizes: tuple[int, ...], node: int) -> Shape:
     """What fits one node of ``node`` GPUs, of groups of these sizes that may not be split."""
-    parts = _fillings(sizes, node)
-    names = tuple(str(size) for size in sizes)
-    fits = tuple(sorted((p for p in parts if any(p)), key=lambda p: (-sum(map(int.__mul__, p, sizes)), p)))
-    if len(parts) > MOST_NODE_PARTS:
-        return Shape(names, ((sizes, node),), fits[:MOST_NODE_PARTS], None)
-    return Shape(names, facets(maximal(parts)), fits, None)
+    order = sorted(range(len(sizes)), key=lambda i: -sizes[i])
+    found = islice(_fillings([sizes[i] for i in order], node), MOST_NODE_PARTS + 1)
+    parts = [tuple(part[order.index(i)] for i in range(len(sizes))) for part in found]
+    singles = [tuple(int(i == k) for i in range(len(sizes))) for k in range(len(sizes))]
+    fits = sorted({p for p in (*parts, *singles) if any(p)}, key=lambda p: (-_volume(p, sizes), p))
+    rows = facets(parts) if len(parts) <= MOST_NODE_PARTS else ((sizes, node),)
+    return Shape(tuple(str(size) for size in sizes), rows, tuple(fits), None)
 
 
-def _fillings(sizes: Sequence[int], room: int) -> list[Vector]:
+def _volume(part: Vector, sizes: Sequence[int]) -> int:
+    return sum(n * size for n, size in zip(part, sizes, strict=True))
+
+
+def _fillings(sizes: Sequence[int], room: int) -> Iterator[Vector]:
+    """All of them, those that take most of the first sizes first."""
     if not sizes:
-        return [()]
-    return [(n, *rest) for n in range(room // sizes[0] + 1) for rest in _fillings(sizes[1:], room - n * sizes[0])]
+        yield ()
+        return
+    for n in range(room // sizes[0], -1, -1):
+        for rest in _fillings(sizes[1:], room - n * sizes[0]):
+            yield (n, *rest)
