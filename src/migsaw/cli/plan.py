@@ -32,21 +32,22 @@ def command(
     output: Output,
 ) -> None:
     """A better partition of what SNAPSHOT shows. Nothing that runs is touched; nothing is applied."""
-    from migsaw.model.fits import Fits
     from migsaw.model.policy import Policy
     from migsaw.model.snapshot import Snapshot
     from migsaw.observe import documents
+    from migsaw.observe.choices import read_fits, read_policy
     from migsaw.observe.prices import load_prices
     from migsaw.plan.make import make_plan
     from migsaw.plan.planner import Inputs
     from migsaw.report.plan import plan_tables
 
+    catalogue = load_catalogue()
     inputs = Inputs(
         snapshot=documents.read(snapshot, Snapshot),
         snapshot_sha256=documents.sha256(snapshot),
-        catalogue=load_catalogue(),
-        policy=documents.read(policy, Policy) if policy else Policy(),
-        fits=documents.read(fits, Fits) if fits else None,
+        catalogue=catalogue,
+        policy=read_policy(policy, catalogue) if policy else Policy(),
+        fits=read_fits(fits, catalogue) if fits else None,
         target=target,  # type: ignore[arg-type]
     )
     plan = make_plan(inputs, load_facets(), load_prices(prices))

@@ -35,7 +35,6 @@ class Policy:
     strict: bool = True
     whole_gpus: tuple[WholeGpuException, ...] = ()
     headroom: Mapping[str, int] = field(default_factory=dict)
-    change_strategy: bool = False
     schema: Literal["migsaw/policy/v1"] = "migsaw/policy/v1"
 
     def allows(self, profile: Profile) -> bool:

@@ -1,0 +1,54 @@
+"""Policy and fits files: read, and held to the catalogue, so that a misspelt name does not silently allow nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from migsaw.errors import InputError
+from migsaw.model.boards import Catalogue
+from migsaw.model.fits import Fits
+from migsaw.model.policy import Policy
+from migsaw.observe.documents import parse
+from migsaw.observe.reading import Document, read_document
+
+
+def read_policy(path: Path, catalogue: Catalogue) -> Policy:
+    document = read_document(path)
+    policy = parse(document, Policy)
+    for number, name in enumerate(policy.profiles or ()):
+        _check_profile(name, ["profiles", number], document, catalogue)
+    for name, count in policy.headroom.items():
+        _check_profile(name, ["headroom", name], document, catalogue)
+        if count < 0:
+            raise InputError(f"{count} instances", where=document.where(["headroom", name]), hint="0 or more")
+    return policy
+
+
+def read_fits(path: Path, catalogue: Catalogue) -> Fits:
+    document = read_document(path)
+    fits = parse(document, Fits)
+    for number, fit in enumerate(fits.fits):
+        ref, place = fit.workload, ["fits", number, "workload"]
+        if sum(part is not None for part in (ref.name, ref.azureml, ref.selector)) != 1:
+            hint = "namespace, kind and name; or azureml; or selector"
+            raise InputError("a workload is named in exactly one way", where=document.where(place), hint=hint)
+        slots = [(["options", k], o.board, o.profile) for k, o in enumerate(fit.options)]
+        slots += [(["chosen"], fit.chosen.board, fit.chosen.profile)] if fit.chosen else []
+        for at, board, profile in slots:
+            _check_slot(board, profile, ["fits", number, *at], document, catalogue)
+    return fits
+
+
+def _check_slot(board: str, profile: str, place: list[str | int], document: Document, catalogue: Catalogue) -> None:
+    try:
+        catalogue.board(board).profile(profile)
+    except InputError as problem:
+        field = "board" if catalogue.find(board) is None else "profile"
+        raise InputError(problem.message, where=document.where([*place, field]), hint=problem.hint) from None
+
+
+def _check_profile(name: str, place: Iterable[str | int], document: Document, catalogue: Catalogue) -> None:
+    if not any(board.find(name) for board in catalogue.boards):
+        hint = "`migsaw boards BOARD` lists the profiles of a board"
+        raise InputError(f"no board has a profile {name}", where=document.where(list(place)), hint=hint)
