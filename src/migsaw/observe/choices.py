@@ -29,11 +29,13 @@ def read_fits(path: Path, catalogue: Catalogue) -> Fits:
     document = read_document(path)
     fits = parse(document, Fits)
     for number, fit in enumerate(fits.fits):
-        ref, place = fit.workload, ["fits", number, "workload"]
+        ref = fit.workload
+        place: list[str | int] = ["fits", number, "workload"]
         if sum(part is not None for part in (ref.name, ref.azureml, ref.selector)) != 1:
             hint = "namespace, kind and name; or azureml; or selector"
             raise InputError("a workload is named in exactly one way", where=document.where(place), hint=hint)
-        slots = [(["options", k], o.board, o.profile) for k, o in enumerate(fit.options)]
+        slots: list[tuple[list[str | int], str, str]] = []
+        slots += [(["options", k], o.board, o.profile) for k, o in enumerate(fit.options)]
         slots += [(["chosen"], fit.chosen.board, fit.chosen.profile)] if fit.chosen else []
         for at, board, profile in slots:
             _check_slot(board, profile, ["fits", number, *at], document, catalogue)
