@@ -37,7 +37,7 @@ def fleet():
             idle_in_use=("3g.40gb@0",),
             stranded=(1, 0),
         ),
-        gpu_plan("n", 5, A100, ("off",), ("off",)),
+        gpu_plan("n", 5, A100, ("off",), ("off",), pinned=("off",)),
         gpu_plan("n", 6, A100, ("off",), ("off",)),
         gpu_plan("m", 0, "z900", ("1g.10gb",), ("1g.10gb",)),
     ]

@@ -57,14 +57,6 @@ class FleetGpu:
     def key(self) -> tuple[str, int]:
         return self.node.name, self.gpu.index
 
-    @property
-    def is_held(self) -> bool:
-        return any(i.state == "busy" for i in self.gpu.instances) or self.gpu.owner is not None or self._whole_busy
-
-    @property
-    def _whole_busy(self) -> bool:
-        return not self.gpu.instances and self.gpu.mig != "on" and self.gpu.state == "busy"
-
 
 @dataclass(frozen=True)
 class Fleet:
@@ -207,3 +199,10 @@ def _offers(node: Node, gpu: Gpu) -> dict[str, int]:
     if is_single(node):
         found[ANY_SLICE] = found[KEPT_SLICE] = found.total()
     return {item: n for item, n in sorted(found.items()) if n}
+
+
+def in_use(gpu: FleetGpu) -> bool:
+    """Something on it is held, or may be."""
+    if gpu.gpu.instances:
+        return any(i.state != "idle" for i in gpu.gpu.instances)
+    return gpu.gpu.owner is not None or gpu.gpu.state != "idle"

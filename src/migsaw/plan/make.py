@@ -12,14 +12,14 @@ from migsaw.model.fits import Fits
 from migsaw.model.money import PriceTable
 from migsaw.model.plan import Plan, PodPlan, Savings
 from migsaw.model.reasons import Reason
-from migsaw.plan.fleet import ANY_SLICE, KEPT_SLICE, WHOLE, FleetGpu
+from migsaw.plan.fleet import ANY_SLICE, KEPT_SLICE, WHOLE, FleetGpu, in_use
 from migsaw.plan.ideal import ideal_of
 from migsaw.plan.packing import FacetTable, pack
 from migsaw.plan.planner import Draft, Inputs, draft_plan, write_up
 from migsaw.plan.pools import new_pools
 from migsaw.plan.steps import pool_steps
 from migsaw.plan.wants import FitIndex
-from migsaw.plan.work import in_use, work_of
+from migsaw.plan.work import work_of
 
 POOL_TARGETS = (None, "aks")
 

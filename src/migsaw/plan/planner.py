@@ -22,7 +22,7 @@ from migsaw.model.snapshot import Node, Pod, Snapshot
 from migsaw.plan.assign import Assignment, assign
 from migsaw.plan.cells import build_cells, classify, most_of
 from migsaw.plan.fill import layout_for, uniform_layout
-from migsaw.plan.fleet import ANY_SLICE, KEPT_SLICE, WHOLE, Fleet, FleetGpu, build_fleet, is_single
+from migsaw.plan.fleet import ANY_SLICE, KEPT_SLICE, WHOLE, Fleet, FleetGpu, build_fleet, in_use, is_single
 from migsaw.plan.steps import recut_steps
 from migsaw.plan.unserved import why_unserved
 from migsaw.plan.wants import FitIndex, Items, Want, may_hold_whole, want_of
@@ -140,6 +140,8 @@ def _gpu_plan(gpu: FleetGpu, draft: Draft) -> GpuPlan:
     because = _because(gpu, draft)
     busy = [i for i in gpu.gpu.instances if i.state != "idle"]
     pinned = shown(tuple(Placed(i.profile, i.start) for i in busy)) if busy else ()
+    if not gpu.layout and in_use(gpu):
+        pinned = before
     idle = tuple(
         str(Placed(i.profile, i.start)) for i in gpu.gpu.instances if i.state == "busy" and is_idle(i.activity)
     )

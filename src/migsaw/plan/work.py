@@ -19,7 +19,7 @@ from migsaw.model.money import PriceTable
 from migsaw.model.plan import Target
 from migsaw.model.policy import Policy, recommended
 from migsaw.model.snapshot import Node, Pod, PodRef, Scope
-from migsaw.plan.fleet import WHOLE, Fleet, FleetGpu
+from migsaw.plan.fleet import WHOLE, Fleet, FleetGpu, in_use
 from migsaw.plan.wants import FitIndex, Want, may_hold_whole
 
 EntryKey = tuple[str, Scope, int, str]  # board, scope, GPUs per node, Azure size
@@ -138,8 +138,7 @@ def _whole_holders(
     """(GPUs, entry, slots) per holder of whole GPUs; no slots: it keeps whole GPUs. An unnamed holder keeps its GPU."""
     holders: dict[tuple[str, str], list[FleetGpu]] = {}
     for gpu in gpus:
-        whole = not gpu.gpu.instances and gpu.gpu.mig != "on"
-        if whole and (gpu.gpu.owner or gpu.gpu.state != "idle"):
+        if not gpu.gpu.instances and in_use(gpu):
             who = str(gpu.gpu.owner) if gpu.gpu.owner else f"{gpu.node.name}/{gpu.gpu.index}"
             holders.setdefault((entry_of[gpu.key].name, who), []).append(gpu)
     rows = []
@@ -218,10 +217,3 @@ def _held_gpus(fleet: Fleet, usable: Iterable[FleetGpu], entry_of: Mapping[GpuKe
             nodes.add((entry.name, gpu.node.name))
             held[entry.name] += len(fleet.of_node(gpu.node.name))
     return {entry.name: held[entry.name] for entry in entry_of.values()}
-
-
-def in_use(gpu: FleetGpu) -> bool:
-    """Something on it is held, or may be."""
-    if gpu.gpu.instances:
-        return any(i.state != "idle" for i in gpu.gpu.instances)
-    return gpu.gpu.mig != "on" and (gpu.gpu.owner is not None or gpu.gpu.state != "idle")

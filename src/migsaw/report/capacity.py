@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from migsaw.model.boards import Board, Catalogue
 from migsaw.model.layouts import Placed, parse_placed
-from migsaw.model.names import WHOLE_GPU_RESOURCE
 from migsaw.model.plan import GpuPlan, Plan, PodPlan
+from migsaw.model.reasons import Reason
 from migsaw.report.table import Column, Table, na
 
 OFF = "off"
@@ -49,7 +49,6 @@ class Sums:
 def capacity_table(plan: Plan, catalogue: Catalogue) -> Table:
     """One row for each board, and what the columns mean."""
     promised, wholes = _promises(plan.pods)
-    held = _whole_gpus_held(plan.pods)
     sums: dict[str, Sums] = {}
     for gpu in sorted(plan.gpus, key=lambda g: (g.node, g.index)):
         board = catalogue.find(gpu.board or "")
@@ -58,7 +57,7 @@ def capacity_table(plan: Plan, catalogue: Catalogue) -> Table:
         if board is None or not board.compute_slices:
             mine.boards_unknown = True
         elif gpu.after == (OFF,):
-            _add_whole(mine, board, gpu, held, wholes)
+            _add_whole(mine, board, gpu, wholes)
         else:
             _add_cut(mine, board, gpu, promised)
     rows = tuple(_row(board, found) for board, found in sorted(sums.items()))
@@ -77,15 +76,13 @@ def _row(board: str, found: Sums) -> tuple[str, ...]:
     return (board, str(found.gpus), *seen, *rest)
 
 
-def _add_whole(sums: Sums, board: Board, gpu: GpuPlan, held: Counter[str], wholes: Counter[str]) -> None:
+def _add_whole(sums: Sums, board: Board, gpu: GpuPlan, wholes: Counter[str]) -> None:
     slices = board.compute_slices or 0
     sums.slices += slices
     if OFF in gpu.idle_in_use:
         sums.idle += slices
-        held[gpu.node] -= 1
-    elif held[gpu.node] > 0:
+    elif OFF in gpu.pinned:
         sums.in_use += slices
-        held[gpu.node] -= 1
     elif wholes[gpu.node] > 0:
         sums.promised += slices
         wholes[gpu.node] -= 1
@@ -95,6 +92,9 @@ def _add_cut(sums: Sums, board: Board, gpu: GpuPlan, promised: Counter[tuple[str
     compute = {name: _compute(board, name) for name in (*gpu.after, *gpu.pinned, *gpu.idle_in_use)}
     idle = sum(compute[name] for name in gpu.idle_in_use)
     sums.slices += board.compute_slices or 0
+    if not gpu.after and gpu.reason == Reason.MAY_BE_HELD:  # nobody showed which instances there are
+        sums.in_use += board.compute_slices or 0
+        return
     sums.idle += idle
     sums.in_use += sum(compute[name] for name in gpu.pinned) - idle
     for name in (Counter(gpu.after) - Counter(gpu.pinned)).elements():
@@ -126,14 +126,6 @@ def _promises(pods: Iterable[PodPlan]) -> tuple[Counter[tuple[str, str]], Counte
         else:
             slices[pod.after.node, pod.after.profile] += number
     return slices, wholes
-
-
-def _whole_gpus_held(pods: Iterable[PodPlan]) -> Counter[str]:
-    held: Counter[str] = Counter()
-    for pod in pods:
-        if pod.before and pod.before.profile == OFF:
-            held[pod.before.node] += pod.asks.get(WHOLE_GPU_RESOURCE, 1)
-    return held
 
 
 def instance_words(texts: Iterable[str]) -> str:
