@@ -76,7 +76,8 @@ def test_gpus_that_stand_alike_share_a_row():
         ("n", "0", "[7g]", "[2g|1g|·|3g]", "Recut"),
         ("n", "1-3", "[3×1g*|4×1g|x]", "same", "AlreadyRight"),
         ("n", "4", "[3g!|····]", "same", "AlreadyRight"),
-        ("n", "5-6", "[off]", "same", "AlreadyRight"),
+        ("n", "5", "[off*]", "same", "AlreadyRight"),
+        ("n", "6", "[off]", "same", "AlreadyRight"),
     ]
     assert shown.footer == ("* held by a pod   ! held, no activity seen   · free   x stranded: no profile fits",)
 
