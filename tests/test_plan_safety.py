@@ -105,6 +105,14 @@ def test_nodes_that_no_plan_may_touch(more: dict[str, object], reason: Reason) -
     assert result.gpus[0].after == ("1g.10gb",)
 
 
+@pytest.mark.parametrize("unseen", [gpu(1, mig="on", state="unknown"), gpu(1, mig="unknown", state="idle")])
+def test_no_config_is_written_over_a_gpu_that_nobody_looked_into(unseen: Gpu) -> None:
+    """A mig-parted config names every GPU of the node; an empty layout for the unseen one would clear it."""
+    result = plan(node(gpu(0, IDLE), unseen), waiting("3g.40gb"))
+    assert result.gpus[0].reason == Reason.NODE_HELD
+    assert result.gpus[0].after == result.gpus[0].before
+
+
 def test_an_existing_free_slice_is_used_before_anything_is_cut() -> None:
     result = plan(node(gpu(0, BUSY, IDLE)), waiting("1g.10gb"))
     assert result.pods[0].reason == Reason.FITS_FREE_SLICE

@@ -158,13 +158,13 @@ def test_bound_gap_levels_ideal_and_savings_are_said():
     rows, shown = table(plan, "If everything could restart")
     assert [list(row.values()) for row in rows] == [[A100, "[4g|3g]", "5"]]
     assert shown.footer == (
-        "5 GPUs would do what 9 GPUs do now. 17 USD per hour: proven, nothing needs less.",
+        "5 GPUs would do the work that holds 9 GPUs now. 17 USD per hour: proven, nothing needs less.",
         "With every pod that waits and could be served here: 6 GPUs.",
         "Saves per hour: 4 GPU-hours, 13.60 USD (prices of 2026-11-09)",
         "whole nodes of 8",
         "",
         "Idle in use: none seen",
-        "After the plan: 8 GPUs: certified bound 7, gap 12.5 %.",
+        "In use after the plan: 8 GPUs: certified bound 7, gap 12.5 %.",
         "waiting pods: 1; bound 1, gap 0 %",
         "Saves per hour: 1.5 GPU-hours, n/a in money (no price for Standard_X)",
         "a note",

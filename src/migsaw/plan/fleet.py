@@ -168,7 +168,14 @@ def _holder_block(gpu: Gpu) -> Because | None:
 
 
 def _neighbour_block(node: Node, gpu: Gpu) -> Because | None:
-    """Free itself, but the change would touch the whole node: a mode change, or the single strategy."""
+    """Free itself, but the change would touch others: a mode change, the single strategy, or a GPU nobody looked into.
+
+    A mig-parted config names every GPU of its node, so what an unseen neighbour holds would have to be guessed.
+    """
+    unseen = [g for g in node.gpus if g.index != gpu.index and not g.instances and not _is_seen(g)]
+    if unseen and node.owner == "gpu-operator":
+        text = f"what GPU {unseen[0].index} of the node holds is not known, and mig-manager's config must name it"
+        return Because(Reason.NODE_HELD, text)
     resets = gpu.mig != "on" and not gpu.instances
     if not resets and not is_single(node):
         return None
@@ -179,6 +186,11 @@ def _neighbour_block(node: Node, gpu: Gpu) -> Because | None:
     block = _holder_block(held[0])
     assert block is not None
     return Because(Reason.NODE_HELD, f"{why} of the node, and on GPU {held[0].index} {block.text}")
+
+
+def _is_seen(gpu: Gpu) -> bool:
+    """Whether its mode is known, and with MIG on also that it has no instances."""
+    return gpu.mig in ("off", "pending") or (gpu.mig == "on" and gpu.state != "unknown")
 
 
 def _count(n: int) -> str:

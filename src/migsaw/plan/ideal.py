@@ -71,4 +71,4 @@ def _text(work: Work, best: Packing, chosen: Packing) -> str:
     unit = "USD per hour" if best.usd_per_hour is not None else "GPUs"
     difference = f"{more:g} {unit} more than the optimum" if more else "which costs no more than the optimum"
     left = f"; {work.left_out} GPUs of boards without known placements are left out" if work.left_out else ""
-    return f"The recommended policy takes {chosen.total} GPUs, {difference}{left}"
+    return f"Taking 2g and 3g slices first, as recommended: {chosen.total} GPUs, {difference}{left}"

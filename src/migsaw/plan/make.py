@@ -11,14 +11,16 @@ from migsaw.model.demand import Demand, Entry, plain_demand
 from migsaw.model.fits import Fits
 from migsaw.model.money import PriceTable
 from migsaw.model.plan import Plan, PodPlan, Savings
+from migsaw.model.policy import recommended
 from migsaw.model.reasons import Reason
+from migsaw.model.snapshot import Pod
 from migsaw.plan.fleet import ANY_SLICE, KEPT_SLICE, WHOLE, FleetGpu, in_use
 from migsaw.plan.ideal import ideal_of
 from migsaw.plan.packing import FacetTable, pack
 from migsaw.plan.planner import Draft, Inputs, draft_plan, write_up
 from migsaw.plan.pools import new_pools
 from migsaw.plan.steps import pool_steps
-from migsaw.plan.wants import FitIndex
+from migsaw.plan.wants import FitIndex, may_hold_whole
 from migsaw.plan.work import work_of
 
 POOL_TARGETS = (None, "aks")
@@ -36,9 +38,11 @@ def make_plan(inputs: Inputs, facets: FacetTable, prices: PriceTable) -> Plan:
     work = work_of(
         draft.fleet, wants, fits, inputs.policy, inputs.snapshot.pods, prices, inputs.catalogue, inputs.target
     )
+    by_key = {pod.key: pod for pod in inputs.snapshot.pods}
     sizes = tuple(sorted({n.azure_size for n in draft.fleet.nodes if n.azure_size}))
     return replace(
         plan,
+        pods=tuple(_with_advice(pod, by_key, inputs, fits) for pod in plan.pods),
         objective=float(len(used)),
         lower_bound=float(bound),
         gap=(len(used) - bound) / len(used) if used else 0.0,
@@ -46,6 +50,27 @@ def make_plan(inputs: Inputs, facets: FacetTable, prices: PriceTable) -> Plan:
         ideal=ideal_of(work, facets, prices, sizes),
         notes=_notes(inputs),
     )
+
+
+def _with_advice(pod: PodPlan, pods: Mapping[str, Pod], inputs: Inputs, fits: FitIndex) -> PodPlan:
+    """For a pod that holds one whole GPU: the slice that it could ask for when it starts again."""
+    gpus = sum(pod.asks.values())
+    if pod.before is None or pod.before.profile != WHOLE or gpus != 1:
+        return pod
+    holder = pods[f"{pod.namespace}/{pod.name}"]
+    if may_hold_whole(holder, gpus, inputs.policy):
+        return pod
+    fit = fits.of(holder)
+    board = inputs.catalogue.find(fit.options[0].board) if fit and fit.options else None
+    if fit is None or board is None:
+        return replace(pod, text=f"{pod.text}; whether a slice would do is n/a (nothing was measured)")
+    holding = tuple(p for o in fit.options if o.fits and (p := board.find(o.profile)) and inputs.policy.allows(p))
+    slot = recommended(board, holding)
+    if slot is None:
+        return replace(pod, text=f"{pod.text}; no slice would hold it ({fit.confidence})")
+    need = next(o.memory_mib for o in fit.options if o.profile == slot.name)
+    why = f"{fit.confidence}: {need.peak} MiB and {need.margin} MiB margin in {need.limit} MiB"
+    return replace(pod, text=f"{pod.text}; when it starts again, {slot.name} would hold it ({why})")
 
 
 # ---- GPUs in use, and the fewest that could be -------------------------------------------------------------------

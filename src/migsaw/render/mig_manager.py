@@ -14,6 +14,7 @@ from migsaw.errors import TargetError
 from migsaw.model.boards import Catalogue
 from migsaw.model.layouts import Layout
 from migsaw.model.plan import Plan
+from migsaw.model.reasons import Reason
 from migsaw.render.cuts import Cut, NodeCut, changed_nodes, node_cuts
 from migsaw.render.document import Options, RenderedFile, comment, listed, quoted, script, yaml_file
 from migsaw.render.mig_parted import ALL_DISABLED, Entry, config_name, entries, file_text
@@ -58,7 +59,7 @@ def _unchanged(plan: Plan) -> tuple[RenderedFile, ...]:
     today = {
         node.node.name: entries({cut.plan.index: cut.before for cut in node.gpus})
         for node in node_cuts(plan)
-        if node.node.owner in OWNERS
+        if node.node.owner in OWNERS and is_seen(node)
     }
     text = file_text({config_name(config): config for _, config in sorted(today.items())})
     files = (_plain_file(plan, [*about, *_users(today)], text),) if today else ()
@@ -81,10 +82,15 @@ def today_configs(nodes: Iterable[NodeCut]) -> tuple[dict[str, tuple[Entry, ...]
     seen: dict[str, list[tuple[Entry, ...]]] = {}
     for node in nodes:
         name = node.node.mig_config
-        if name and name != "all-disabled" and node.node.owner in OWNERS:
+        if name and name != "all-disabled" and node.node.owner in OWNERS and is_seen(node):
             seen.setdefault(name, []).append(entries({cut.plan.index: cut.before for cut in node.gpus}))
     alike = {name: found[0] for name, found in sorted(seen.items()) if all(one == found[0] for one in found)}
     return alike, sorted(seen.keys() - alike.keys())
+
+
+def is_seen(node: NodeCut) -> bool:
+    """Whether it is known what each GPU holds: of one that nobody looked into, an empty layout would be a guess."""
+    return all(cut.before or cut.plan.reason not in (Reason.MAY_BE_HELD, Reason.BOARD_UNKNOWN) for cut in node.gpus)
 
 
 def _users(wanted: dict[str, tuple[Entry, ...]]) -> list[str]:
@@ -104,9 +110,9 @@ def _today_words(today: dict[str, tuple[Entry, ...]], left: list[str]) -> list[s
 def _labels_about() -> list[str]:
     return [
         "",
-        "A label re-cuts its node at once, and whatever still runs on its GPUs fails. For each node: cordon it,",
-        "wait until nothing uses its GPUs, run its line, wait for nvidia.com/mig.config.state=success, see that the",
-        "node advertises the new slices, uncordon it.",
+        "A label re-cuts its node at once, and whatever still runs on a GPU that it re-cuts fails; GPUs whose layout",
+        "stays are left alone. For each node: cordon it, wait until nothing uses the GPUs named with it, run its line,",
+        "wait for nvidia.com/mig.config.state=success, see that the node advertises the new slices, uncordon it.",
     ]
 
 

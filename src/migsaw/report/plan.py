@@ -15,7 +15,7 @@ from migsaw.model.plan import GpuPlan, Ideal, Plan, PodPlan, Step
 from migsaw.model.reasons import Reason
 from migsaw.report.capacity import OFF, capacity_table, instance_words
 from migsaw.report.glyphs import glyph, legend
-from migsaw.report.money import number, percent, savings_line
+from migsaw.report.money import number, percent, savings_line, usd
 from migsaw.report.table import Column, Table, na
 
 SAME = "same"
@@ -207,9 +207,15 @@ def ideal_table(ideal: Ideal, catalogue: Catalogue) -> Table:
 
 def _ideal_words(ideal: Ideal) -> tuple[str, ...]:
     lines = [
-        f"{_n(ideal.gpus, 'GPU')} would do what {_n(ideal.gpus_now, 'GPU')} do now. "
+        f"{_n(ideal.gpus, 'GPU')} would do the work that holds {_n(ideal.gpus_now, 'GPU')} now. "
         f"{proof(ideal.objective, ideal.lower_bound, ideal.gap, ideal.unit)}"
     ]
+    if ideal.scope_cost_gpus is not None:
+        money = "" if ideal.scope_cost_usd is None else f", {usd(ideal.scope_cost_usd, '')} per hour"
+        lines.append(
+            f"One profile for a whole node or pool costs {_n(ideal.scope_cost_gpus, 'GPU')}{money} "
+            "beyond cutting each GPU freely."
+        )
     if ideal.gpus_with_waiting is not None:
         lines.append(f"With every pod that waits and could be served here: {_n(ideal.gpus_with_waiting, 'GPU')}.")
     lines += [savings_line(ideal.savings)] if ideal.savings else []
@@ -218,7 +224,7 @@ def _ideal_words(ideal: Ideal) -> tuple[str, ...]:
 
 def proof(value: float, bound: float, gap: float, unit: str) -> str:
     """What is certified of a value: that nothing is better, or by how much something might be."""
-    shown = f"{number(value, '')} {unit}"
+    shown = f"{number(value, '')} {unit.removesuffix('s') if value == 1 else unit}"
     if gap == 0:
         return f"{shown}: proven, nothing needs less."
     return f"{shown}: certified bound {number(bound, '')}, gap {percent(gap)}."
@@ -231,7 +237,7 @@ def worth(plan: Plan) -> list[str]:
     if plan.objective is None or plan.lower_bound is None or plan.gap is None:
         lines.append(f"Objective: {na('not computed')}")
     else:
-        lines.append(f"After the plan: {proof(plan.objective, plan.lower_bound, plan.gap, plan.unit)}")
+        lines.append(f"In use after the plan: {proof(plan.objective, plan.lower_bound, plan.gap, plan.unit)}")
     lines += [
         f"{level.name}: {number(level.value, '')}; bound {number(level.lower_bound, '')}, gap {percent(level.gap)}"
         for level in plan.levels

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Rendered by migsaw from a plan of snapshot sha256:51f4af9a6e29e2519dd352f1e61889e351d72cde467df054d27fe4b6ae58becb
 #
-# A label re-cuts its node at once, and whatever still runs on its GPUs fails. For each node: cordon it,
-# wait until nothing uses its GPUs, run its line, wait for nvidia.com/mig.config.state=success, see that the
-# node advertises the new slices, uncordon it.
+# A label re-cuts its node at once, and whatever still runs on a GPU that it re-cuts fails; GPUs whose layout
+# stays are left alone. For each node: cordon it, wait until nothing uses the GPUs named with it, run its line,
+# wait for nvidia.com/mig.config.state=success, see that the node advertises the new slices, uncordon it.
 
 set -eu
 
