@@ -7,7 +7,8 @@ from collections import Counter
 
 from migsaw.model.boards import Board, Catalogue
 from migsaw.model.layouts import Placed, fault
-from migsaw.model.snapshot import Gpu, Instance, Node, Pod, PodRef, Snapshot
+from migsaw.model.refs import PodRef
+from migsaw.model.snapshot import Gpu, Instance, Node, Pod, Snapshot
 
 BOARDS = {
     "a100-pcie-80gb": "Standard_NC24ads_A100_v4",

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from cluster_files import SYSTEM_POD, Files, mixed, pod, series, slice_lines, whole_lines
 from migsaw.errors import InputError
-from migsaw.model.snapshot import PodRef
-from migsaw.observe.exporter import is_blank, parse_metrics
+from migsaw.model.refs import PodRef
+from migsaw.observe.dcgm import is_blank
+from migsaw.observe.exporter import parse_metrics
 
 HOLDER = PodRef("ml", "bert-0")
 NODE = mixed("n1", {"1g.5gb": 2})

@@ -14,7 +14,8 @@ from migsaw.model.money import Price, PriceTable, slice_shares
 from migsaw.model.plan import Plan, Target
 from migsaw.model.policy import Policy, WholeGpuException
 from migsaw.model.reasons import Reason
-from migsaw.model.snapshot import Activity, Gpu, Instance, Memory, Node, Pod, PodRef, Snapshot, Workload
+from migsaw.model.refs import PodRef
+from migsaw.model.snapshot import Activity, Gpu, Instance, Memory, Node, Pod, Snapshot, Workload
 from migsaw.plan.make import make_plan
 from migsaw.plan.planner import Inputs
 

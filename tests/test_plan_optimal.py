@@ -10,7 +10,8 @@ import pytest
 
 from migsaw.cli.shared import load_catalogue
 from migsaw.model.policy import Policy
-from migsaw.model.snapshot import Gpu, Instance, Node, Pod, PodRef, Snapshot
+from migsaw.model.refs import PodRef
+from migsaw.model.snapshot import Gpu, Instance, Node, Pod, Snapshot
 from migsaw.plan.planner import Inputs, draft_plan
 
 CATALOGUE = load_catalogue()

@@ -12,7 +12,8 @@ from migsaw.model.fits import Choice, Fit, Fits, WorkloadRef
 from migsaw.model.plan import Plan
 from migsaw.model.policy import Policy
 from migsaw.model.reasons import Reason
-from migsaw.model.snapshot import Gpu, Instance, Node, Pod, PodRef, Snapshot, Taint, Toleration
+from migsaw.model.refs import PodRef
+from migsaw.model.snapshot import Gpu, Instance, Node, Pod, Snapshot, Taint, Toleration
 from migsaw.plan.planner import Inputs, draft_plan, write_up
 
 CATALOGUE = load_catalogue()

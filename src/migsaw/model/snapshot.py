@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from migsaw.model.refs import PodRef
+from migsaw.model.telemetry import Telemetry
+
 SCHEMA = "migsaw/snapshot/v1"
 FORBID = {"extra": "forbid"}  # read by pydantic at the edges; here it is only data
 
@@ -17,17 +20,6 @@ Owner = Literal["gpu-operator", "aks", "aks-managed", "dra", "hami", "das", "unk
 Scope = Literal["gpu", "node", "pool", "pool_layout"]
 Mode = Literal["on", "off", "pending", "unknown"]
 State = Literal["busy", "idle", "unknown"]
-
-
-@dataclass(frozen=True, slots=True)
-class PodRef:
-    __pydantic_config__ = FORBID
-
-    namespace: str
-    pod: str
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.pod}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,4 +198,5 @@ class Snapshot:
     geometries: Mapping[str, tuple[ReportedProfile, ...]] = field(default_factory=dict)
     resource_versions: Mapping[str, str] = field(default_factory=dict)  # "Node/name" → version
     taken_at: str | None = None  # RFC 3339, where an input said so
+    telemetry: Telemetry | None = None  # what was measured, over a window or in one scrape
     schema: Literal["migsaw/snapshot/v1"] = "migsaw/snapshot/v1"

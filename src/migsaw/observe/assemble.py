@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from migsaw.model.boards import Catalogue
-from migsaw.model.snapshot import Gpu, Node, Note, PodRef, ReportedProfile, Snapshot
+from migsaw.model.refs import PodRef
+from migsaw.model.snapshot import Gpu, Node, Note, ReportedProfile, Snapshot
 from migsaw.observe import naming
 from migsaw.observe.cards import put_together
 from migsaw.observe.checks import check_node, check_wish

@@ -9,9 +9,8 @@ DCGM_INT32_BLANK, DCGM_INT64_BLANK, DCGM_FP64_BLANK; DCGM 4.6 renamed the `…_A
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,68 +18,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from migsaw.errors import InputError, Where
 from migsaw.model.snapshot import Note
+from migsaw.observe.dcgm import FIELDS, MOST_OF_A_RATIO, RATIOS, Identity, Subject, is_blank, subject_of
 from migsaw.observe.reading import decode, read_bytes
 from migsaw.observe.sniff import belongs_to
 
-RATIOS = ("graphics", "sm", "tensor", "dram")
-FIELDS = {
-    "DCGM_FI_PROF_GR_ENGINE_ACTIVE": "graphics",
-    "DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO": "graphics",
-    "DCGM_FI_PROF_SM_ACTIVE": "sm",
-    "DCGM_FI_PROF_SM_UTIL_RATIO": "sm",
-    "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": "tensor",
-    "DCGM_FI_PROF_TENSOR_UTIL_RATIO": "tensor",
-    "DCGM_FI_PROF_DRAM_ACTIVE": "dram",
-    "DCGM_FI_PROF_DRAM_UTIL_RATIO": "dram",
-    "DCGM_FI_DEV_FB_USED": "used",  # MiB
-    "DCGM_FI_DEV_FB_FREE": "free",  # MiB
-    "DCGM_FI_DEV_GPU_UTIL": "util",
-    "DCGM_FI_DEV_GPU_UTIL_RATIO": "util",
-    "dcgm_fb_used": "used",
-    "dcgm_fb_free": "free",
-    "dcgm_gpu_utilization": "util",
-}
-BLANK = 2_147_483_632.0  # the smallest blank; no ratio, percentage or MiB of a GPU comes near
-NULLS = ("", "<<<NULL>>>", "N/A", "None")
-MOST_OF_A_RATIO = 1.2  # DCGM normalises some slices a little above 1; what is far above is a wrapped counter
-
-_NODE_LABELS = ("kubernetes_node", "node", "nodename", "node_name")
-_HOST_LABELS = ("Hostname", "hostname", "host")
-_OWNER_LABELS = (
-    ("exported_namespace", "exported_pod"),
-    ("pod_namespace", "pod_name"),
-    ("namespace", "pod"),
-)
-_OTHER_DEVICES = {"nvswitch", "nvlink", "cpu", "cpucore"}  # DCGM watches these too
-_EXPORTER_CONTAINERS = ("exporter", "dcgm-exporter", "nvidia-dcgm-exporter")
-_EXPORTER_POD = re.compile(r"dcgm-exporter")
 _BLOCK = re.compile(r"(?P<name>[A-Za-z_:][\w:]*)(?P<labels>\{.*\})(?P<rest>[^{}]*)")
-
-Hint = tuple[str, str]  # ("node" | "host" | "pod" | "address", name): what tells where an exporter runs
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Which GPU or instance a line is about, and who exported it. Never the parent UUID alone: slices share it."""
-
-    hints: tuple[Hint, ...]
-    index: int | None
-    uuid: str | None
-    gi_id: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """What the labels of a line say; they repeat from family to family."""
-
-    identity: Identity
-    model: str | None
-    profile: str | None
-    owner: tuple[str | None, str] | None  # (namespace, pod)
-    owner_uid: str | None
-    dra_device: str | None
-    has_claim: bool
-    is_other_device: bool
 
 
 @dataclass(slots=True)
@@ -185,7 +127,7 @@ def _samples(content: str, file: str, notes: list[Note]) -> Iterator[tuple[int, 
                 continue
             for family in text_string_to_metric_families(line):
                 for sample in family.samples:
-                    subject = _subject(sample.labels)
+                    subject = subject_of(sample.labels)
                     if block:
                         known[block["labels"]] = subject
                     moment = None if sample.timestamp is None else float(sample.timestamp)
@@ -202,52 +144,6 @@ def _numbers(rest: str) -> tuple[float, float | None]:
     return float(parts[0]), float(parts[1]) / 1000 if len(parts) == 2 else None
 
 
-def _subject(labels: Mapping[str, str]) -> Subject:
-    return Subject(
-        identity=_identity(labels),
-        model=_label(labels, "modelName", "modelname"),
-        profile=_label(labels, "GPU_I_PROFILE", "gpu_i_profile", "dra_mig_profile"),
-        owner=_owner(labels),
-        owner_uid=_label(labels, "pod_uid"),
-        dra_device=_label(labels, "dra_device_name"),
-        has_claim="dra_claim_name" in labels,
-        is_other_device=bool(_OTHER_DEVICES & labels.keys()),
-    )
-
-
-def _identity(labels: Mapping[str, str]) -> Identity:
-    index = _number(labels, "gpu")
-    if index is None and (device := re.fullmatch(r"nvidia(\d+)", labels.get("device", ""))):
-        index = int(device[1])
-    uuid = _label(labels, "UUID", "uuid")
-    return Identity(_hints(labels), index, uuid, _number(labels, "GPU_I_ID", "gpu_i_id"))
-
-
-def _hints(labels: Mapping[str, str]) -> tuple[Hint, ...]:
-    """Most certain first."""
-    node, host, address = _label(labels, *_NODE_LABELS), _label(labels, *_HOST_LABELS), _label(labels, "instance")
-    exporter = labels.get("pod") if _is_exporters_own(labels) else None
-    shown = (("node", node), ("host", host), ("pod", exporter), ("node", _label(labels, "dra_pool_name")))
-    return tuple((kind, name) for kind, name in (*shown, ("address", address)) if name)
-
-
-def _is_exporters_own(labels: Mapping[str, str]) -> bool:
-    """Whether ``pod`` is the exporter itself: Prometheus with honorLabels false puts its scrape target there."""
-    pod = labels.get("pod", "")
-    if not pod:
-        return False
-    is_named = pod == _label(labels, *_HOST_LABELS) or bool(_EXPORTER_POD.search(pod))
-    return "exported_pod" in labels or is_named or labels.get("container") in _EXPORTER_CONTAINERS
-
-
-def _owner(labels: Mapping[str, str]) -> tuple[str | None, str] | None:
-    for namespace, pod in _OWNER_LABELS:
-        name = _label(labels, pod)
-        if name and not (pod == "pod" and _is_exporters_own(labels)):
-            return _label(labels, namespace), name
-    return None
-
-
 def _add_value(row: Row, key: str | None, value: float, notes: list[Note], line: int) -> None:
     if key is None or is_blank(value):
         return
@@ -258,19 +154,6 @@ def _add_value(row: Row, key: str | None, value: float, notes: list[Note], line:
             return
     # a series given twice (two scrapes, several pods on one GPU): the larger value, in whatever order they come
     row.values[key] = max(value, row.values.get(key, value))
-
-
-def is_blank(value: float) -> bool:
-    return math.isnan(value) or value < 0 or value >= BLANK
-
-
-def _label(labels: Mapping[str, str], *names: str) -> str | None:
-    return next((labels[name] for name in names if labels.get(name, "") not in NULLS), None)
-
-
-def _number(labels: Mapping[str, str], *names: str) -> int | None:
-    shown = _label(labels, *names) or ""
-    return int(shown) if shown.isascii() and shown.isdecimal() and len(shown) < 10 else None
 
 
 def _gather(notes: list[Note]) -> list[Note]:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from migsaw.model.boards import Board, Catalogue
 from migsaw.model.layouts import Placed, fault
-from migsaw.model.snapshot import Gpu, Instance, Memory, Mode, Note, PodRef
+from migsaw.model.refs import PodRef
+from migsaw.model.snapshot import Gpu, Instance, Memory, Mode, Note
 from migsaw.observe.cards import Sighting
 from migsaw.observe.instances import Draft, FindPod, activity, draft_instances, memory, name_the_unknown
 from migsaw.observe.inventory import Inventory

@@ -12,7 +12,8 @@ from pathlib import PurePath
 from migsaw.errors import InputError, Where
 from migsaw.model.snapshot import Note
 from migsaw.observe import naming
-from migsaw.observe.exporter import Hint, Row
+from migsaw.observe.dcgm import Hint
+from migsaw.observe.exporter import Row
 from migsaw.observe.nodes import NodeFacts
 from migsaw.observe.pods import PodsSeen
 

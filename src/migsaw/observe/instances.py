@@ -13,9 +13,11 @@ from dataclasses import dataclass, replace
 
 from migsaw.model.boards import Board
 from migsaw.model.names import parse_profile_name
-from migsaw.model.snapshot import Activity, Instance, Memory, PodRef
+from migsaw.model.refs import PodRef
+from migsaw.model.snapshot import Activity, Instance, Memory
 from migsaw.observe.cards import Sighting
-from migsaw.observe.exporter import RATIOS, Row
+from migsaw.observe.dcgm import RATIOS
+from migsaw.observe.exporter import Row
 from migsaw.observe.inventory import profile_name
 from migsaw.observe.smi_facts import Device
 

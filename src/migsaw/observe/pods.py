@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from migsaw.model.snapshot import Note, Pod, PodRef, Requirement, Toleration
+from migsaw.model.refs import PodRef
+from migsaw.model.snapshot import Note, Pod, Requirement, Toleration
 from migsaw.observe import naming
 from migsaw.observe.controllers import daemon_set, top_controller
 from migsaw.observe.kube import (

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import PurePath
 
-from migsaw.model.snapshot import Gpu, Instance, Node, Pod, PodRef, Requirement, Snapshot, Taint, Toleration, Workload
+from migsaw.model.refs import PodRef
+from migsaw.model.snapshot import Gpu, Instance, Node, Pod, Requirement, Snapshot, Taint, Toleration, Workload
 from migsaw.observe import naming
 from migsaw.observe.nodes import POOL_LABELS
 from migsaw.observe.partitioner import MIG_CONFIG

@@ -18,7 +18,8 @@ from migsaw.model.fits import Fit
 from migsaw.model.money import PriceTable
 from migsaw.model.plan import Target
 from migsaw.model.policy import Policy, recommended
-from migsaw.model.snapshot import Node, Pod, PodRef, Scope
+from migsaw.model.refs import PodRef
+from migsaw.model.snapshot import Node, Pod, Scope
 from migsaw.plan.fleet import WHOLE, Fleet, FleetGpu, in_use
 from migsaw.plan.wants import FitIndex, Want, may_hold_whole
 

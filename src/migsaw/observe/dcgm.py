@@ -1,0 +1,133 @@
+"""What one set of DCGM labels says, and which values count: one reading for exporter text and for Prometheus.
+
+Values that DCGM means as "blank" are dropped by threshold before any arithmetic. Which node a row belongs to, and
+whether its owner is right, is not decided here; neither is how labels and values came.
+
+Sources: dcgm-exporter's label names of 2020 to 2026 and its `etc/default-counters.csv`; blanks: `dcgm_structs.h`,
+DCGM_INT32_BLANK, DCGM_INT64_BLANK, DCGM_FP64_BLANK; DCGM 4.6 renamed the `…_ACTIVE` fields to `…_UTIL_RATIO`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+RATIOS = ("graphics", "sm", "tensor", "dram")
+FIELDS = {
+    "DCGM_FI_PROF_GR_ENGINE_ACTIVE": "graphics",
+    "DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO": "graphics",
+    "DCGM_FI_PROF_SM_ACTIVE": "sm",
+    "DCGM_FI_PROF_SM_UTIL_RATIO": "sm",
+    "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": "tensor",
+    "DCGM_FI_PROF_TENSOR_UTIL_RATIO": "tensor",
+    "DCGM_FI_PROF_DRAM_ACTIVE": "dram",
+    "DCGM_FI_PROF_DRAM_UTIL_RATIO": "dram",
+    "DCGM_FI_DEV_FB_USED": "used",  # MiB
+    "DCGM_FI_DEV_FB_FREE": "free",  # MiB
+    "DCGM_FI_DEV_GPU_UTIL": "util",
+    "DCGM_FI_DEV_GPU_UTIL_RATIO": "util",
+    "dcgm_fb_used": "used",
+    "dcgm_fb_free": "free",
+    "dcgm_gpu_utilization": "util",
+}
+BLANK = 2_147_483_632.0  # the smallest blank; no ratio, percentage or MiB of a GPU comes near
+NULLS = ("", "<<<NULL>>>", "N/A", "None")
+MOST_OF_A_RATIO = 1.2  # DCGM normalises some slices a little above 1; what is far above is a wrapped counter
+
+_NODE_LABELS = ("kubernetes_node", "node", "nodename", "node_name")
+_HOST_LABELS = ("Hostname", "hostname", "host")
+_OWNER_LABELS = (
+    ("exported_namespace", "exported_pod"),
+    ("pod_namespace", "pod_name"),
+    ("namespace", "pod"),
+)
+_OTHER_DEVICES = {"nvswitch", "nvlink", "cpu", "cpucore"}  # DCGM watches these too
+_EXPORTER_CONTAINERS = ("exporter", "dcgm-exporter", "nvidia-dcgm-exporter")
+_EXPORTER_POD = re.compile(r"dcgm-exporter")
+
+Hint = tuple[str, str]  # ("node" | "host" | "pod" | "address", name): what tells where an exporter runs
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which GPU or instance a line is about, and who exported it. Never the parent UUID alone: slices share it."""
+
+    hints: tuple[Hint, ...]
+    index: int | None
+    uuid: str | None
+    gi_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What the labels of a line say; they repeat from family to family."""
+
+    identity: Identity
+    model: str | None
+    profile: str | None
+    owner: tuple[str | None, str] | None  # (namespace, pod)
+    owner_uid: str | None
+    dra_device: str | None
+    has_claim: bool
+    is_other_device: bool
+
+
+def subject_of(labels: Mapping[str, str]) -> Subject:
+    return Subject(
+        identity=_identity(labels),
+        model=_label(labels, "modelName", "modelname"),
+        profile=_label(labels, "GPU_I_PROFILE", "gpu_i_profile", "dra_mig_profile"),
+        owner=_owner(labels),
+        owner_uid=_label(labels, "pod_uid"),
+        dra_device=_label(labels, "dra_device_name"),
+        has_claim="dra_claim_name" in labels,
+        is_other_device=bool(_OTHER_DEVICES & labels.keys()),
+    )
+
+
+def _identity(labels: Mapping[str, str]) -> Identity:
+    index = _number(labels, "gpu")
+    if index is None and (device := re.fullmatch(r"nvidia(\d+)", labels.get("device", ""))):
+        index = int(device[1])
+    uuid = _label(labels, "UUID", "uuid")
+    return Identity(_hints(labels), index, uuid, _number(labels, "GPU_I_ID", "gpu_i_id"))
+
+
+def _hints(labels: Mapping[str, str]) -> tuple[Hint, ...]:
+    """Most certain first."""
+    node, host, address = _label(labels, *_NODE_LABELS), _label(labels, *_HOST_LABELS), _label(labels, "instance")
+    exporter = labels.get("pod") if _is_exporters_own(labels) else None
+    shown = (("node", node), ("host", host), ("pod", exporter), ("node", _label(labels, "dra_pool_name")))
+    return tuple((kind, name) for kind, name in (*shown, ("address", address)) if name)
+
+
+def _is_exporters_own(labels: Mapping[str, str]) -> bool:
+    """Whether ``pod`` is the exporter itself: Prometheus with honorLabels false puts its scrape target there."""
+    pod = labels.get("pod", "")
+    if not pod:
+        return False
+    is_named = pod == _label(labels, *_HOST_LABELS) or bool(_EXPORTER_POD.search(pod))
+    return "exported_pod" in labels or is_named or labels.get("container") in _EXPORTER_CONTAINERS
+
+
+def _owner(labels: Mapping[str, str]) -> tuple[str | None, str] | None:
+    for namespace, pod in _OWNER_LABELS:
+        name = _label(labels, pod)
+        if name and not (pod == "pod" and _is_exporters_own(labels)):
+            return _label(labels, namespace), name
+    return None
+
+
+def is_blank(value: float) -> bool:
+    return math.isnan(value) or value < 0 or value >= BLANK
+
+
+def _label(labels: Mapping[str, str], *names: str) -> str | None:
+    return next((labels[name] for name in names if labels.get(name, "") not in NULLS), None)
+
+
+def _number(labels: Mapping[str, str], *names: str) -> int | None:
+    shown = _label(labels, *names) or ""
+    return int(shown) if shown.isascii() and shown.isdecimal() and len(shown) < 10 else None
