@@ -97,6 +97,9 @@ class Fit:
     chosen: Choice | None = None
     verdict: Verdict = "unknown"
     confidence: str = "n/a (not stated)"  # such as "one sample"
+    because: str = ""  # why the verdict, in one sentence with its figures
+    next_step: str | None = None  # what to do first, such as what starves it
+    points: int | None = None  # samples of the scarcest signal that the verdict rests on
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,8 +58,8 @@ def work_of(
 ) -> Work:
     """``fits``: the user's, then those of one sample; the first that names a workload counts."""
     usable = [g for g in fleet.gpus if g.board is not None and g.board.placements_known]
-    key_of = {g.key: _entry_key(g, target) for g in usable}
-    entries = _entries(usable, key_of, prices, catalogue)
+    key_of = {g.key: entry_key(g, target) for g in usable}
+    entries = entries_of(usable, key_of, prices, catalogue)
     entry_of = {gpu: entries[key] for gpu, key in key_of.items()}
     by_key = {pod.key: pod for pod in pods}
     needs: Counter[tuple[Option, ...]] = Counter()
@@ -86,17 +86,17 @@ def work_of(
         held,
         chosen,
         _demand(entries.values(), needs, groups, pick=False),
-        _held_gpus(fleet, usable, entry_of),
+        held_gpus(fleet, usable, entry_of),
         len(fleet.gpus) - len(usable),
     )
 
 
-def _entry_key(gpu: FleetGpu, target: Target | None) -> EntryKey:
+def entry_key(gpu: FleetGpu, target: Target | None) -> EntryKey:
     key = gpu.board.key if gpu.board else ""
     return key, scope_of(gpu.node, target), len(gpu.node.gpus), gpu.node.azure_size or ""
 
 
-def _entries(
+def entries_of(
     gpus: Iterable[FleetGpu], keys: Mapping[GpuKey, EntryKey], prices: PriceTable, catalogue: Catalogue
 ) -> dict[EntryKey, Entry]:
     """Prices count only where every entry has one; then money decides, else GPUs."""
@@ -205,7 +205,7 @@ def _recommended(options: tuple[Option, ...], boards: Mapping[str, Board]) -> tu
     return tuple(kept)
 
 
-def _held_gpus(fleet: Fleet, usable: Iterable[FleetGpu], entry_of: Mapping[GpuKey, Entry]) -> dict[str, int]:
+def held_gpus(fleet: Fleet, usable: Iterable[FleetGpu], entry_of: Mapping[GpuKey, Entry]) -> dict[str, int]:
     held: Counter[str] = Counter()
     nodes: set[tuple[str, str]] = set()
     for gpu in usable:

@@ -8,32 +8,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from itertools import groupby
 
 from migsaw.fit.rules import is_idle
 from migsaw.model.boards import Board, Catalogue
-from migsaw.model.layouts import Placed, fault, stranded
+from migsaw.model.layouts import Placed
 from migsaw.model.snapshot import Gpu, Instance, Node, Note, Snapshot
+from migsaw.plan.shares import Shares, shares_of
 from migsaw.report.glyphs import UNSURE, glyph, legend
 from migsaw.report.plan import ranges
 from migsaw.report.table import Column, Table, na
 
 MOST_NOTES = 12  # shown below the table; the snapshot has all
-
-
-@dataclass(frozen=True, slots=True)
-class Shares:
-    """Compute slices of a GPU, or of several. They add up to all of its slices."""
-
-    busy: int = 0
-    idle_in_use: int = 0  # held, and the sample shows no work
-    free: int = 0  # instances that nobody holds, and room where one could be cut
-    stranded: int = 0  # room that no legal placement can use
-    unknown: int = 0  # who holds it, or what is there, is not known
-
-    def __add__(self, other: Shares) -> Shares:
-        return Shares(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
 def snapshot_table(snapshot: Snapshot, catalogue: Catalogue) -> Table:
@@ -64,40 +51,6 @@ def snapshot_table(snapshot: Snapshot, catalogue: Catalogue) -> Table:
     title = f"What is there, all {next(iter(boards))}" if len(boards) == 1 else "What is there"
     footer = _footer(snapshot, [row[5] for row in rows], total, unmeasured)
     return Table(columns, tuple(rows), title, footer)
-
-
-def shares_of(gpu: Gpu, board: Board | None) -> Shares | None:
-    """None where the board's geometry is not known."""
-    if board is None or not board.compute_slices:
-        return None
-    whole = board.compute_slices
-    if not gpu.instances:
-        if gpu.mig == "on" and gpu.state == "idle":
-            return Shares(free=whole)
-        return _share(whole, gpu.state, is_idle(gpu.activity))
-    found, used = Shares(), 0
-    for item in gpu.instances:
-        profile = board.find(item.profile)
-        size = profile.compute_slices if profile else 0
-        found, used = found + _share(size, item.state, is_idle(item.activity)), used + size
-    return found + _rest(gpu, board, max(whole - used, 0))
-
-
-def _share(slices: int, state: str, is_idle_now: bool | None) -> Shares:
-    if state == "busy":
-        return Shares(idle_in_use=slices) if is_idle_now else Shares(busy=slices)
-    return Shares(free=slices) if state == "idle" else Shares(unknown=slices)
-
-
-def _rest(gpu: Gpu, board: Board, rest: int) -> Shares:
-    """What no instance covers: stranded, or free to be cut."""
-    layout = tuple(Placed(i.profile, i.start) for i in gpu.instances)
-    if not rest:
-        return Shares()
-    if not board.placements_known or any(board.find(p.profile) is None for p in layout) or fault(board, layout):
-        return Shares(unknown=rest)
-    lost = min(stranded(board, layout)[0], rest)
-    return Shares(free=rest - lost, stranded=lost)
 
 
 def _line(node: Node, gpu: Gpu, catalogue: Catalogue) -> tuple[int, Shares | None, tuple[str, ...]]:
