@@ -38,7 +38,7 @@ class Joint:
 def choose_together(
     entries: Sequence[Entry], claims: Sequence[Claim], groups: Sequence[Group], facets: FacetTable
 ) -> Joint:
-    """What is best alone stays wherever that costs nothing. Raises InfeasibleError where the claims cannot be packed."""
+    """What is best alone stays wherever that costs nothing. Raises InfeasibleError where nothing can hold a claim."""
 
     def packed(slots: Mapping[str, Option]) -> Packing:
         needs = tuple(Need(c.name, "workload", Fraction(c.count), (slots[c.name],)) for c in claims)

@@ -189,7 +189,8 @@ def _row(
     slot = joint.slots.get(holding.name) if joint else None
     change = _change(holding, fit, slot, entries)
     board = entries[holding.entry].board
-    stays = change in ("stay", "unknown")
+    known = change not in ("release", "unknown")
+    moves = change in ("shrink", "grow") and slot is not None
     namespace, kind, name = holding.who
     return WorkloadRow(
         namespace=namespace,
@@ -201,11 +202,7 @@ def _row(
         current=holding.current,
         gpus_each=holding.gpus_each,
         change=change,
-        recommended=None
-        if change in ("release", "unknown")
-        else holding.current
-        if stays or not slot
-        else slot.profile,
+        recommended=slot.profile if moves and slot else holding.current if known else None,
         recommended_entry=slot.entry if slot else holding.entry,
         alone=fit.chosen.profile if fit and fit.chosen else None,
         verdict=fit.verdict if fit else "unknown",

@@ -1,0 +1,49 @@
+"""``migsaw recommend``: what each workload holds, what it should hold, and what of it fits together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from migsaw.cli.output import Output, output_option, show
+from migsaw.cli.shared import load_catalogue, load_facets
+
+
+@click.command()
+@click.option("--snapshot", type=click.Path(path_type=Path), help="A snapshot with telemetry: `migsaw observe -o`.")
+@click.option("--policy", type=click.Path(path_type=Path), help="policy.yaml: allowed profiles, strict MIG.")
+@click.option("--prices", type=click.Path(path_type=Path), help="A price table instead of the built-in dated one.")
+@click.option(
+    "--tolerance", type=click.FloatRange(0, 0.9), default=0.1, show_default=True, help="Throughput to give up."
+)
+@click.option("--points-required", type=click.IntRange(1), default=100, show_default=True, help="Fewest samples.")
+@click.option("--fits", type=click.Path(path_type=Path), help="Write the fits here, for `migsaw plan --fits`.")
+@output_option()
+def command(
+    snapshot: Path | None,
+    policy: Path | None,
+    prices: Path | None,
+    tolerance: float,
+    points_required: int,
+    fits: Path | None,
+    output: Output,
+) -> None:
+    """Right sizes from a window of telemetry, chosen so that the slots fit together on the GPUs."""
+    from migsaw.fit.rules import fits_of_snapshot
+    from migsaw.model.policy import Policy
+    from migsaw.model.snapshot import Snapshot
+    from migsaw.observe import documents
+    from migsaw.observe.choices import read_policy
+    from migsaw.observe.prices import load_prices
+    from migsaw.plan.recommend import recommend
+    from migsaw.report.recommend import raw_table, recommend_tables
+
+    catalogue = load_catalogue()
+    assert snapshot is not None
+    seen = documents.read(snapshot, Snapshot)
+    found_fits = fits_of_snapshot(seen, catalogue)
+    allowed = read_policy(policy, catalogue) if policy else Policy()
+    found = recommend(seen, found_fits, allowed, catalogue, load_facets(), load_prices(prices), tolerance)
+    tables = [raw_table(found)] if output.format == "csv" else recommend_tables(found, catalogue)
+    show(output, documents.plain(found), tables)
