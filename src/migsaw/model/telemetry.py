@@ -39,16 +39,16 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """Of the samples that were kept, in the unit of the series."""
+    """Of the samples that were kept, in the unit of the series. None: not asked for, to spare the server."""
 
     __pydantic_config__ = FORBID
 
     mean: float
-    low: float  # 5th percentile
-    median: float
+    low: float | None  # 5th percentile
+    median: float | None
     high: float  # 95th percentile
     peak: float  # maximum
-    deviation: float  # standard deviation of the samples; 0 for a single one
+    deviation: float | None  # standard deviation of the samples; 0 for a single one
 
 
 @dataclass(frozen=True, slots=True)
