@@ -36,9 +36,13 @@ BLANK = 2_147_483_632.0  # the smallest blank; no ratio, percentage or MiB of a 
 NULLS = ("", "<<<NULL>>>", "N/A", "None")
 MOST_OF_A_RATIO = 1.2  # DCGM normalises some slices a little above 1; what is far above is a wrapped counter
 
-_NODE_LABELS = ("kubernetes_node", "node", "nodename", "node_name")
-_HOST_LABELS = ("Hostname", "hostname", "host")
-_OWNER_LABELS = (
+# the names of one label in all generations, the one that counts first
+UUID_LABELS = ("UUID", "uuid")
+GI_LABELS = ("GPU_I_ID", "gpu_i_id")
+PROFILE_LABELS = ("GPU_I_PROFILE", "gpu_i_profile", "dra_mig_profile")
+NODE_LABELS = ("kubernetes_node", "node", "nodename", "node_name")
+HOST_LABELS = ("Hostname", "hostname", "host")
+OWNER_LABELS = (
     ("exported_namespace", "exported_pod"),
     ("pod_namespace", "pod_name"),
     ("namespace", "pod"),
@@ -78,7 +82,7 @@ def subject_of(labels: Mapping[str, str]) -> Subject:
     return Subject(
         identity=_identity(labels),
         model=_label(labels, "modelName", "modelname"),
-        profile=_label(labels, "GPU_I_PROFILE", "gpu_i_profile", "dra_mig_profile"),
+        profile=_label(labels, *PROFILE_LABELS),
         owner=_owner(labels),
         owner_uid=_label(labels, "pod_uid"),
         dra_device=_label(labels, "dra_device_name"),
@@ -91,13 +95,13 @@ def _identity(labels: Mapping[str, str]) -> Identity:
     index = _number(labels, "gpu")
     if index is None and (device := re.fullmatch(r"nvidia(\d+)", labels.get("device", ""))):
         index = int(device[1])
-    uuid = _label(labels, "UUID", "uuid")
-    return Identity(_hints(labels), index, uuid, _number(labels, "GPU_I_ID", "gpu_i_id"))
+    uuid = _label(labels, *UUID_LABELS)
+    return Identity(_hints(labels), index, uuid, _number(labels, *GI_LABELS))
 
 
 def _hints(labels: Mapping[str, str]) -> tuple[Hint, ...]:
     """Most certain first."""
-    node, host, address = _label(labels, *_NODE_LABELS), _label(labels, *_HOST_LABELS), _label(labels, "instance")
+    node, host, address = _label(labels, *NODE_LABELS), _label(labels, *HOST_LABELS), _label(labels, "instance")
     exporter = labels.get("pod") if _is_exporters_own(labels) else None
     shown = (("node", node), ("host", host), ("pod", exporter), ("node", _label(labels, "dra_pool_name")))
     return tuple((kind, name) for kind, name in (*shown, ("address", address)) if name)
@@ -108,12 +112,12 @@ def _is_exporters_own(labels: Mapping[str, str]) -> bool:
     pod = labels.get("pod", "")
     if not pod:
         return False
-    is_named = pod == _label(labels, *_HOST_LABELS) or bool(_EXPORTER_POD.search(pod))
+    is_named = pod == _label(labels, *HOST_LABELS) or bool(_EXPORTER_POD.search(pod))
     return "exported_pod" in labels or is_named or labels.get("container") in _EXPORTER_CONTAINERS
 
 
 def _owner(labels: Mapping[str, str]) -> tuple[str | None, str] | None:
-    for namespace, pod in _OWNER_LABELS:
+    for namespace, pod in OWNER_LABELS:
         name = _label(labels, pod)
         if name and not (pod == "pod" and _is_exporters_own(labels)):
             return _label(labels, namespace), name
