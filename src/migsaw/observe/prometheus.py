@@ -1,0 +1,266 @@
+"""Questions to a Prometheus-compatible server: time-outs, retries with back-off, answers read as a stream.
+
+Prometheus, Thanos, Mimir, VictoriaMetrics and Azure Monitor managed Prometheus answer alike; where they differ (partial
+answers, limits, missing addresses) it is told here. What is asked, and what rows mean, it must not know.
+
+Sources: prometheus.io "HTTP API"; Thanos "Query", partial responses; VictoriaMetrics "Cluster version", isPartial.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from typing import Any, Generic, TypeVar
+from urllib.parse import unquote, urlencode, urlsplit, urlunsplit
+
+from migsaw.errors import InputError, MigsawError, Where
+from migsaw.observe import azure_monitor
+from migsaw.observe.answers import AnswerStream, Bounded, TooLarge
+
+T = TypeVar("T")
+MOST_BYTES = 512 << 20  # of a list of series; nothing of it is kept as it comes
+_RETRY = {408, 429, 500, 502, 503, 504}
+_LONGEST_WAIT = 60.0
+_ERROR_BYTES = 1 << 16
+_SMALLER = "give a shorter --window, a larger --step or fewer --samples-per-query"
+_API_HINT = "give the address before /api/v1, such as http://prometheus.monitoring:9090"
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """``url`` up to, not including, ``/api/v1``; ``headers`` is asked before each request (tokens end)."""
+
+    url: str
+    headers: Callable[[], Mapping[str, str]] | None = field(default=None, repr=False)
+    timeout_seconds: float = 120.0  # of one request, from its first byte to the last
+
+    @property
+    def shown(self) -> str:
+        """The address without what must not be shown: user, password, query."""
+        return _address(self.url)
+
+    @property
+    def is_managed(self) -> bool:
+        return azure_monitor.is_managed(self.url)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[T]):
+    rows: list[T]
+    warnings: tuple[str, ...] = ()  # the server's words where its answer is not whole
+
+
+class QueryError(MigsawError):
+    """A question without an answer. ``is_gone``: nothing answers any more; ``status``: what HTTP said."""
+
+    def __init__(
+        self, message: str, *, where: Where, hint: str | None, is_gone: bool = False, status: int | None = None
+    ) -> None:
+        super().__init__(message, where=where, hint=hint)
+        self.is_gone, self.status = is_gone, status
+
+
+class _Retry(Exception):
+    def __init__(self, error: QueryError, after_seconds: float | None = None) -> None:
+        super().__init__(str(error))
+        self.error, self.after_seconds = error, after_seconds
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirect would carry the token to another host, and turn POST into GET."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+class Client:
+    """One request at a time. ``pause_seconds`` between requests spares a weak server."""
+
+    def __init__(
+        self,
+        server: Server,
+        *,
+        retries: int = 3,
+        backoff_seconds: float = 1.0,
+        pause_seconds: float = 0.0,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.server, self._where = server, Where(server.shown)
+        self._retries, self._backoff, self._pause, self._sleep = retries, backoff_seconds, pause_seconds, sleep
+        self._open = urllib.request.build_opener(_NoRedirect).open
+        self._has_asked = False
+
+    def ask(
+        self,
+        path: str,
+        form: Mapping[str, str | list[str]],
+        shrink: Callable[[Any], T],
+        *,
+        result: str | None = None,
+        limit_bytes: int = MOST_BYTES,
+    ) -> Answer[T]:
+        """Rows of ``/api/v1/PATH``, each made small by ``shrink`` as it is read.
+
+        ``result``: the resultType that is expected. Raises :class:`QueryError` after the last retry, and
+        :class:`MigsawError` where no token can be had.
+        """
+        if self._has_asked and self._pause:
+            self._sleep(self._pause)
+        self._has_asked = True
+        for attempt in range(self._retries + 1):
+            try:
+                return self._once(path, form, shrink, result, limit_bytes)
+            except _Retry as problem:
+                if attempt == self._retries:
+                    raise problem.error from None
+                after = problem.after_seconds
+                wait = self._backoff * 2**attempt if after is None else after
+                self._sleep(min(wait, _LONGEST_WAIT))
+        raise AssertionError("the last attempt returns or raises")
+
+    def _once(
+        self,
+        path: str,
+        form: Mapping[str, str | list[str]],
+        shrink: Callable[[Any], T],
+        result: str | None,
+        limit: int,
+    ) -> Answer[T]:
+        seconds = self.server.timeout_seconds
+        deadline = time.monotonic() + seconds
+        try:
+            with self._open(self._request(path, form), timeout=seconds) as response:
+                return self._read(response, limit, deadline, shrink, result)
+        except urllib.error.HTTPError as problem:
+            with problem:
+                raise self._refusal(problem) from None
+        except TooLarge:
+            message = f"the answer is larger than the {_mib(limit)} that this question can need: it was left"
+            raise self._error(message, _SMALLER) from None
+        except (OSError, http.client.HTTPException) as problem:
+            raise self._lost(problem) from None
+
+    def _request(self, path: str, form: Mapping[str, str | list[str]]) -> urllib.request.Request:
+        url, headers = _target(self.server.url)
+        headers |= {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
+        headers |= self.server.headers() if self.server.headers else {}
+        body = urlencode(form, doseq=True).encode() if form else None
+        return urllib.request.Request(f"{url}/api/v1/{path}", data=body, headers=headers)
+
+    def _read(
+        self, response: Any, limit: int, deadline: float, shrink: Callable[[Any], T], result: str | None
+    ) -> Answer[T]:
+        stream = AnswerStream(Bounded(response, limit, deadline), self.server.shown)
+        try:
+            rows = [shrink(row) for row in stream.rows()]
+        except InputError as problem:
+            if stream.is_cut_off and response.headers.get_content_type() == "application/json":
+                raise _Retry(self._error("the answer was cut off", None)) from None
+            raise self._error(f"the answer is no JSON ({problem.message})", _API_HINT) from None
+        except (AttributeError, KeyError, TypeError, ValueError, IndexError):
+            # a matrix where a vector was asked for, say: the row has another shape
+            raise self._error(_wrong_shape(stream.around.get("resultType"), result), _API_HINT) from None
+        return self._checked(rows, stream.around, result)
+
+    def _checked(self, rows: list[T], around: Mapping[str, Any], result: str | None) -> Answer[T]:
+        if around.get("status") != "success":
+            raise self._error(
+                str(around.get("error") or "the answer has no status: it is none of Prometheus"), _API_HINT
+            )
+        if result and around.get("resultType") != result:
+            raise self._error(_wrong_shape(around.get("resultType"), result), _API_HINT)
+        warnings = [str(w) for w in around.get("warnings") or ()]
+        if around.get("isPartial") is True:
+            warnings.append("some storage nodes did not answer (isPartial)")
+        return Answer(rows, tuple(warnings))
+
+    def _refusal(self, problem: urllib.error.HTTPError) -> Exception:
+        said = _words(problem)
+        status = problem.code
+        if status in (401, 403):
+            denied = azure_monitor.DENIED if self.server.is_managed else "give a token or password that may query"
+            return self._error(f"the server refuses: {status} {said}", denied, status)
+        if 300 <= status < 400:
+            target = _address(problem.headers.get("Location") or "nowhere")
+            return self._error(f"redirects to {target}, which is not followed", "give the address itself", status)
+        asks_too_much = any(word in said.lower() for word in ("too many samples", "limit", "timed out", "exceed"))
+        hint = _SMALLER if asks_too_much or status == 422 else _API_HINT if status == 404 else None
+        error = self._error(f"{status} {said}", hint, status)
+        return _Retry(error, _retry_after(problem.headers.get("Retry-After"))) if status in _RETRY else error
+
+    def _lost(self, problem: OSError | http.client.HTTPException) -> Exception:
+        reason = problem.reason if isinstance(problem, urllib.error.URLError) else problem
+        if isinstance(reason, TimeoutError):
+            message = f"no whole answer within {self.server.timeout_seconds:g} s"
+            return _Retry(self._error(message, f"give a longer --timeout; or {_SMALLER.removeprefix('give ')}"))
+        words = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
+        hint = "is the address right, and does the server run? `kubectl port-forward` ends when its pod does"
+        return _Retry(self._error(f"cannot be reached: {words}", hint, is_gone=True))
+
+    def _error(self, message: str, hint: str | None, status: int | None = None, *, is_gone: bool = False) -> QueryError:
+        return QueryError(message, where=self._where, hint=hint, status=status, is_gone=is_gone)
+
+
+def check_url(url: str) -> None:
+    """Raises :class:`InputError` where this is no address of a server."""
+    try:
+        parts = urlsplit(url)
+        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        is_good = False
+    if not is_good:
+        raise InputError("no address of a Prometheus server", where=Where(_address(url)), hint=_API_HINT)
+
+
+def _target(url: str) -> tuple[str, dict[str, str]]:
+    """The address without user and query, and the header that says the user."""
+    parts = urlsplit(url)
+    headers = {}
+    if parts.username is not None:
+        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
+    path = parts.path.rstrip("/").removesuffix("/api/v1")
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], path, "", "")), headers
+
+
+def _address(url: str) -> str:
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
+
+
+def _words(problem: urllib.error.HTTPError) -> str:
+    """The server's own sentence where it gave one, on one line."""
+    try:
+        stream = AnswerStream(Bounded(problem, _ERROR_BYTES), "")
+        for _ in stream.rows():
+            pass
+        said = stream.around.get("error") or stream.around.get("message")
+    except (InputError, TooLarge, OSError, http.client.HTTPException):
+        said = None
+    return " ".join(str(said or problem.reason).split())[:500]
+
+
+def _retry_after(said: str | None) -> float | None:
+    """Seconds; the header holds seconds or a date."""
+    if not said:
+        return None
+    if said.strip().isdecimal():
+        return float(said)
+    try:
+        return max(0.0, parsedate_to_datetime(said).timestamp() - time.time())
+    except ValueError:
+        return None
+
+
+def _wrong_shape(found: Any, wanted: str | None) -> str:
+    return f"the answer is {f'a {found}' if found else 'of another shape'}, not {f'a {wanted}' if wanted else 'a list'}"
+
+
+def _mib(size: int) -> str:
+    return f"{size / 2**20:.0f} MiB"
