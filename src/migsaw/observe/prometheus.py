@@ -13,7 +13,7 @@ import http.client
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any, Generic, TypeVar
@@ -99,23 +99,26 @@ class Client:
     def ask(
         self,
         path: str,
-        form: Mapping[str, str | list[str]],
+        form: Mapping[str, str | Sequence[str]],
         shrink: Callable[[Any], T],
         *,
         result: str | None = None,
         limit_bytes: int = MOST_BYTES,
+        get: bool = False,
     ) -> Answer[T]:
         """Rows of ``/api/v1/PATH``, each made small by ``shrink`` as it is read.
 
-        ``result``: the resultType that is expected. Raises :class:`QueryError` after the last retry, and
-        :class:`MigsawError` where no token can be had.
+        ``result``: the resultType that is expected; ``get``: the address takes no POST. Raises :class:`QueryError`
+        after the last retry, and :class:`MigsawError` where no token can be had.
         """
         if self._has_asked and self._pause:
             self._sleep(self._pause)
         self._has_asked = True
         for attempt in range(self._retries + 1):
             try:
-                return self._once(path, form, shrink, result, limit_bytes)
+                # made anew each time: a token may have ended while waiting
+                request = self._request(path, urlencode(form, doseq=True), get)
+                return self._once(request, shrink, result, limit_bytes)
             except _Retry as problem:
                 if attempt == self._retries:
                     raise problem.error from None
@@ -125,17 +128,12 @@ class Client:
         raise AssertionError("the last attempt returns or raises")
 
     def _once(
-        self,
-        path: str,
-        form: Mapping[str, str | list[str]],
-        shrink: Callable[[Any], T],
-        result: str | None,
-        limit: int,
+        self, request: urllib.request.Request, shrink: Callable[[Any], T], result: str | None, limit: int
     ) -> Answer[T]:
         seconds = self.server.timeout_seconds
         deadline = time.monotonic() + seconds
         try:
-            with self._open(self._request(path, form), timeout=seconds) as response:
+            with self._open(request, timeout=seconds) as response:
                 return self._read(response, limit, deadline, shrink, result)
         except urllib.error.HTTPError as problem:
             with problem:
@@ -146,12 +144,12 @@ class Client:
         except (OSError, http.client.HTTPException) as problem:
             raise self._lost(problem) from None
 
-    def _request(self, path: str, form: Mapping[str, str | list[str]]) -> urllib.request.Request:
+    def _request(self, path: str, form: str, get: bool) -> urllib.request.Request:
         url, headers = _target(self.server.url)
         headers |= {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
         headers |= self.server.headers() if self.server.headers else {}
-        body = urlencode(form, doseq=True).encode() if form else None
-        return urllib.request.Request(f"{url}/api/v1/{path}", data=body, headers=headers)
+        address, body = f"{url}/api/v1/{path}", None if get else form.encode()
+        return urllib.request.Request(f"{address}?{form}" if get and form else address, data=body, headers=headers)
 
     def _read(
         self, response: Any, limit: int, deadline: float, shrink: Callable[[Any], T], result: str | None
