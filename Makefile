@@ -11,7 +11,10 @@ MIGSAW_DATA ?= $(abspath ../shared/data)
 REFEREE ?= $(MIGSAW_DATA)/../referee
 export MIGSAW_DATA
 
-.PHONY: help demo test check fix bench soak referee schemas golden clean
+# Debian packages of the real servers that tests start on loopback; each test names its own where it is missing.
+PARTS := prometheus postgresql
+
+.PHONY: help demo test check parts fix bench soak referee schemas golden clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile
@@ -30,6 +33,10 @@ check: .venv/check  ## format, lint, types, architecture, dependencies, spelling
 	$(BIN)/deptry .
 	$(BIN)/codespell
 	$(BIN)/python tools/write_schemas.py --check
+
+parts:  ## install the real servers that tests use, from Debian's packages (needs root)
+	@dpkg -s $(PARTS) >/dev/null 2>&1 || { apt-get update -qq && \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(PARTS) >/dev/null; }
 
 fix: .venv/check  ## format and mend what ruff can mend
 	$(BIN)/ruff format
