@@ -75,7 +75,7 @@ def place_rows(rows: Iterable[Row], hosts: Hosts, notes: list[Note]) -> dict[str
     for hints, mine in sorted(by_host.items()):
         node = hosts.of_hints(hints)
         target = placed if node else strange
-        target.setdefault(node or _shown_name(hints), []).extend(mine)
+        target.setdefault(node or shown_name(hints), []).extend(mine)
     unseen = [name for name in hosts.gpu_nodes if name not in placed]
     for name, mine in sorted(strange.items()):
         node = unseen[0] if len(strange) == 1 and len(hosts.gpu_nodes) == len(unseen) == 1 else name
@@ -84,7 +84,7 @@ def place_rows(rows: Iterable[Row], hosts: Hosts, notes: list[Note]) -> dict[str
     return placed
 
 
-def _shown_name(hints: tuple[Hint, ...]) -> str:
+def shown_name(hints: tuple[Hint, ...]) -> str:
     """What to call a host that no node is known by."""
     named = [name for kind, name in hints if kind != "address"]
     return next(iter(named), hints[0][1])

@@ -64,6 +64,7 @@ class Listing:
     """All signals. ``devices``: in the hands of whom, and what was seen of it, in order of discovery."""
 
     devices: dict[Key, set[Sighting]] = field(default_factory=dict)
+    units: dict[str, Unit] = field(default_factory=dict)  # by GPU
     shapes: dict[Unit, Shape] = field(default_factory=dict)
     signals: dict[str, Listed] = field(default_factory=dict)
     warnings: set[str] = field(default_factory=set)
@@ -142,6 +143,7 @@ def _sighting(labels: Mapping[str, str], subject: Subject) -> Sighting:
 
 def _add(listing: Listing, listed: Listed, small: _Small, number: int) -> None:
     listing.devices.setdefault(small.key, set()).add(small.sighting)
+    listing.units.setdefault(small.key.gpu, small.unit)
     shape = Shape(set(small.labels), set(small.flags), set(small.own_pods))
     if small.unit in listing.shapes:
         listing.shapes[small.unit].add(shape)

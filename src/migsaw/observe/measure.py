@@ -73,17 +73,18 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
+    units: tuple[Unit, ...]
     join: Join
-    gpus: int
     series: int
 
 
 @dataclass(slots=True)
 class Measured:
-    """Statistic → number of each device; NaN where there is none."""
+    """Statistic → number of each device; NaN where there is none. ``failed``: units that were not answered."""
 
     keys: dict[Key, int]
     numbers: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    failed: set[Unit] = field(default_factory=set)
 
     def get(self, statistic: str, key: Key) -> float | None:
         column = self.numbers.get(statistic)
@@ -101,11 +102,6 @@ class Measured:
             else:  # two rows of one device differ in a label that neither should have: the larger
                 column[at] = np.fmax(column[at], number)
         return strange
-
-    def forget(self, keys: Iterable[Key]) -> None:
-        rows = [self.keys[key] for key in keys]
-        for column in self.numbers.values():
-            column[rows] = math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +123,22 @@ class Meter:
             for part in parts:
                 is_everything = len(parts) == len(kinds) == 1
                 how = join([(unit, shapes[unit]) for unit in part], is_everything=is_everything)
-                found.append(Batch(how, len(part), sum(mine[unit] for unit in part)))
+                found.append(Batch(part, how, sum(mine[unit] for unit in part)))
         return found
 
-    def measure(self, signal: Signal, there: Sequence[str], batches: Sequence[Batch], keys: Iterable[Key]) -> Measured:
-        """``there``: which of the signal's families the server has. Raises :class:`QueryError` where it is gone."""
-        measured = Measured({key: at for at, key in enumerate(keys)})
+    def empty(self, keys: Iterable[Key], batches: Sequence[Batch]) -> Measured:
+        """Before the first question every unit has failed."""
+        units = {unit for batch in batches for unit in batch.units}
+        return Measured({key: at for at, key in enumerate(keys)}, failed=units)
+
+    def fill(self, measured: Measured, signal: Signal, there: Sequence[str], batches: Sequence[Batch]) -> None:
+        """``there``: which of the signal's families the server has.
+
+        Raises :class:`QueryError` where the server is gone; what was measured before stays.
+        """
         for batch in batches:
-            _Asking(self, signal, there, batch, measured).ask_all()
-        return measured
+            if _Asking(self, signal, there, batch, measured).ask_all():
+                measured.failed -= set(batch.units)
 
 
 class _Asking:
@@ -143,22 +146,22 @@ class _Asking:
 
     def __init__(self, meter: Meter, signal: Signal, there: Sequence[str], batch: Batch, measured: Measured) -> None:
         self._meter, self._signal, self._there, self._batch, self._measured = meter, signal, there, batch, measured
-        self._seen: set[Key] = set()
+        self._statistic = ""
 
-    def ask_all(self) -> None:
-        """All statistics, or none where one of them has no answer."""
-        self._statistic = "kept"
+    def ask_all(self) -> bool:
+        """Whether every statistic was answered; where one was not, none counts."""
         try:
             if self._signal.is_counter:
                 self._ask("increase", promql.INCREASE, self._vector(self._signal.kept))
             else:
                 self._ask_values()
         except QueryError as problem:
-            self._measured.forget(self._seen)
-            what = f"{_WORDS[self._statistic]} of {self._batch.gpus} GPU{'s' * (self._batch.gpus != 1)}"
-            self._say(f"{what} not read: {problem.message}")
+            number = len(self._batch.units)
+            self._say(f"{_WORDS[self._statistic]} of {number} GPU{'s' * (number != 1)} not read: {problem.message}")
             if problem.is_gone:
                 raise
+            return False
+        return True
 
     def _ask_values(self) -> None:
         signal, is_short = self._signal, self._meter.options.low_resource or self._signal.is_board
@@ -191,7 +194,6 @@ class _Asking:
         answer = meter.client.ask("query", form, self._row, result="vector", limit_bytes=limit)
         for warning in answer.warnings:
             self._say(f"the server warns: {warning}")
-        self._seen.update(key for key, _ in answer.rows if key in self._measured.keys)
         if strange := self._measured.put(statistic, answer.rows):
             self._say(f"{strange} of {len(answer.rows)} answers ({_WORDS[statistic]}) are no number of a listed device")
         return sum(number for _, number in answer.rows)
@@ -220,15 +222,15 @@ class _Asking:
         self._meter.partial[f"{self._signal.families[0]}: {sentence}"] = None
 
 
-def series_of(family: str, measured: Measured, key: Key, is_ratio: bool) -> Series | None:
+def series_of(family: str, measured: Measured, key: Key, unit: Unit) -> Series | None:
     """None where the batch of this device had no answer."""
-    kept, shown = measured.get("kept", key), measured.get("shown", key)
-    if "kept" not in measured.numbers:
+    if unit in measured.failed:
         return None
+    kept, shown = measured.get("kept", key), measured.get("shown", key)
     samples = int(kept or 0)
     dropped = int(shown or samples) - samples
     numbers = measured.get("numbers", key)
-    spikes = int(numbers) - samples if is_ratio and numbers is not None and dropped else 0
+    spikes = int(numbers) - samples if numbers is not None and dropped else 0
     changes = measured.get("changes", key)
     return Series(
         name=family,

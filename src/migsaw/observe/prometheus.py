@@ -54,6 +54,7 @@ class Server:
 class Answer(Generic[T]):
     rows: list[T]
     warnings: tuple[str, ...] = ()  # the server's words where its answer is not whole
+    around: Mapping[str, Any] = field(default_factory=dict)  # what stands beside the rows
 
 
 class QueryError(MigsawError):
@@ -173,10 +174,11 @@ class Client:
             )
         if result and around.get("resultType") != result:
             raise self._error(_wrong_shape(around.get("resultType"), result), _API_HINT)
-        warnings = [str(w) for w in around.get("warnings") or ()]
+        # Prometheus 3 remarks on the question itself among its warnings
+        warnings = [str(w) for w in around.get("warnings") or () if not str(w).startswith("PromQL info")]
         if around.get("isPartial") is True:
             warnings.append("some storage nodes did not answer (isPartial)")
-        return Answer(rows, tuple(warnings))
+        return Answer(rows, tuple(warnings), around)
 
     def _refusal(self, problem: urllib.error.HTTPError) -> Exception:
         said = _words(problem)

@@ -1,0 +1,237 @@
+"""A Prometheus server's memory of a window → telemetry, and the newest samples → rows of an exporter.
+
+The order of questions: which families and series there are, what is there now, then each signal, then the neighbours.
+A server that ends on the way leaves what was read before, marked partial; one that gives nothing is an error. How a
+thing is asked stands in the modules that this one puts together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from migsaw.errors import MigsawError, Where
+from migsaw.model.refs import PodRef
+from migsaw.model.snapshot import Note
+from migsaw.model.telemetry import NodeUse, PodUse, Telemetry, Window
+from migsaw.observe import azure_monitor, promql
+from migsaw.observe.dcgm import FIELDS, NODE_LABELS, RATIOS
+from migsaw.observe.devices import Names, make_boards, make_devices
+from migsaw.observe.exporter import Row
+from migsaw.observe.hosts import Hosts
+from migsaw.observe.joins import Key
+from migsaw.observe.kube_state import KubeState, read_kube_state
+from migsaw.observe.listing import Listing, families, list_signal
+from migsaw.observe.measure import Batch, HistoryOptions, Measured, Meter, Signal
+from migsaw.observe.neighbours import node_exporters, node_uses, pod_uses
+from migsaw.observe.now import read_now
+from migsaw.observe.prometheus import Client, QueryError, Server, check_url
+
+__all__ = ["History", "HistoryOptions", "Server", "read_all", "read_history"]
+
+_PAUSE_SECONDS = 0.5  # between questions in the low-resource mode
+_DEVICE_SIGNALS = tuple(
+    Signal(
+        name,
+        tuple(family for family, key in FIELDS.items() if key == name),
+        promql.A_RATIO if name in RATIOS else promql.NO_BLANKS,
+        is_ratio=name in RATIOS,
+    )
+    for name in dict.fromkeys(FIELDS.values())
+)
+_BOARD_SIGNALS = (
+    Signal(
+        "power_watts",
+        ("DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_BOARD_POWER_WATTS"),
+        promql.NO_BLANKS,
+        is_board=True,
+    ),
+    Signal("temperature_celsius", ("DCGM_FI_DEV_GPU_TEMP",), promql.NO_BLANKS, is_board=True),
+    Signal("sm_clock_mhz", ("DCGM_FI_DEV_SM_CLOCK",), promql.NO_BLANKS, is_board=True),
+)
+_ENERGY = Signal(  # millijoules since the driver was loaded
+    "energy", ("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION",), promql.A_COUNTER, is_board=True, is_counter=True
+)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """``rows``: as an exporter's text would give them. ``kube`` None: there is no kube-state-metrics."""
+
+    rows: list[Row]
+    telemetry: Telemetry
+    notes: list[Note]
+    kube: KubeState | None = None
+
+
+def read_history(server: Server, window: Window, options: HistoryOptions) -> tuple[list[Row], Telemetry, list[Note]]:
+    """:func:`read_all` without what kube-state-metrics knows."""
+    history = read_all(server, window, options)
+    return history.rows, history.telemetry, history.notes
+
+
+def read_all(server: Server, window: Window, options: HistoryOptions) -> History:
+    """What the server knows of GPUs between two times; the window is moved to end at a whole multiple of its step.
+
+    Raises :class:`migsaw.errors.InputError` for an address that is none, :class:`MigsawError` where nothing was read.
+    """
+    check_url(server.url)
+    pause = _PAUSE_SECONDS if options.low_resource else 0.0
+    client = Client(server, retries=options.retries, pause_seconds=pause)
+    return _Reader(Meter(client, promql.aligned(window), options, {})).read()
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Each stage adds what it read; ``meter.partial`` says what could not be read."""
+
+    meter: Meter
+    names: tuple[str, ...] = ()
+    listing: Listing = field(default_factory=Listing)
+    batches: dict[str, list[Batch]] = field(default_factory=dict)
+    rows: list[Row] = field(default_factory=list)
+    kube: KubeState | None = None
+    measured: dict[str, Measured] = field(default_factory=dict)
+    pods: tuple[PodUse, ...] = ()
+    nodes: tuple[NodeUse, ...] = ()
+
+    def read(self) -> History:
+        meter = self.meter
+        server_name = _server_name(meter.client)
+        self.names = families(meter.client, meter.window, meter.options.matchers)
+        if not any(name in FIELDS for name in self.names):
+            raise self._nothing("the server has no series of dcgm-exporter in this window")
+        self._go_through(self._stages())
+        telemetry = self._telemetry(server_name)
+        if not any(device.series for device in telemetry.devices):
+            raise self._nothing(next(iter(meter.partial), "the series are of no GPU"))
+        return History(self.rows, telemetry, self._notes(), self.kube)
+
+    def _stages(self) -> list[tuple[str, Callable[[], None]]]:
+        there = [s for s in (*_DEVICE_SIGNALS, *_BOARD_SIGNALS, _ENERGY) if set(s.families) & set(self.names)]
+
+        def of(stage: Callable[[Signal], None], signal: Signal) -> Callable[[], None]:
+            return lambda: stage(signal)
+
+        return [
+            *((f"the list of {s.families[0]}", of(self._list, s)) for s in there),
+            ("the newest samples", self._read_now),
+            ("kube-state-metrics", self._read_kube),
+            *((s.families[0], of(self._measure, s)) for s in there),
+            ("the pods' CPU, network and disk", self._read_pods),
+            ("the nodes' disk and network", self._read_nodes),
+        ]
+
+    def _go_through(self, stages: list[tuple[str, Callable[[], None]]]) -> None:
+        for number, (what, stage) in enumerate(stages):
+            try:
+                stage()
+            except QueryError as problem:
+                if problem.is_gone:
+                    lost = ", ".join(name for name, _ in stages[number:])
+                    self.meter.partial[f"the server stopped answering ({problem.message}); not read: {lost}"] = None
+                    return
+                self.meter.partial[f"{what}: not read: {problem.message}"] = None
+
+    def _list(self, signal: Signal) -> None:
+        meter = self.meter
+        list_signal(meter.client, self.listing, signal.name, signal.families, meter.window, meter.options.matchers)
+
+    def _of(self, signal: Signal) -> list[Batch]:
+        """Made once every signal is listed: only then it is known how all series of a GPU look."""
+        if signal.name not in self.batches and signal.name in self.listing.signals:
+            series = self.listing.signals[signal.name].series
+            self.batches[signal.name] = self.meter.batches(series, self.listing.shapes)
+        return self.batches.get(signal.name, [])
+
+    def _read_now(self) -> None:
+        self.rows = read_now(self.meter, [(signal, self._of(signal)) for signal in _DEVICE_SIGNALS])
+
+    def _read_kube(self) -> None:
+        self.kube = read_kube_state(self.meter.client, self.meter.window.end, self.meter.options.matchers)
+
+    def _measure(self, signal: Signal) -> None:
+        if signal.name not in self.listing.signals:
+            return
+        listed = self.listing.signals[signal.name]
+        gpus = sorted({key.gpu for key in listed.families})
+        keys: Iterable[Key] = (Key(gpu, "", "", "") for gpu in gpus) if signal.is_board else listed.families
+        measured = self.meter.empty(keys, self._of(signal))
+        self.measured[signal.name] = measured
+        self.meter.fill(measured, signal, [name for name in signal.families if name in self.names], self._of(signal))
+
+    def _names(self) -> Names:
+        nodes = self.kube.nodes if self.kube else {}
+        pods = self.kube.pods if self.kube else None
+        return Names(Hosts(nodes, (), pods), pods)
+
+    def _read_pods(self) -> None:
+        names = self._names()
+        holders = {owner for key in self.listing.devices if key.owner and (owner := names.owner(key.owner))}
+        asking = self.kube.pods.pods.values() if self.kube else ()
+        self.pods = pod_uses(self.meter, holders | {PodRef(pod.namespace, pod.name) for pod in asking if pod.node})
+
+    def _read_nodes(self) -> None:
+        names = self._names()
+        gpu_nodes = {names.node(sightings) for sightings in self.listing.devices.values()}
+        targets = {}
+        for labels in node_exporters(self.meter):
+            node = _node_of_target(labels, names.hosts)
+            if node in gpu_nodes and "instance" in labels:
+                targets[labels["instance"]] = node
+        self.nodes = node_uses(self.meter, targets)
+
+    def _telemetry(self, server_name: str | None) -> Telemetry:
+        names, measured = self._names(), self.measured
+        devices = {s.name: measured[s.name] for s in _DEVICE_SIGNALS if s.name in measured}
+        boards = {s.name: measured[s.name] for s in _BOARD_SIGNALS if s.name in measured}
+        warnings = {f"the server warns: {warning}": None for warning in sorted(self.listing.warnings)}
+        return Telemetry(
+            source="prometheus",
+            window=self.meter.window,
+            devices=make_devices(self.listing, devices, names),
+            boards=make_boards(self.listing, boards, measured.get(_ENERGY.name), names),
+            pods=self.pods,
+            nodes=self.nodes,
+            families=self.names,
+            server=server_name,
+            partial=(*self.meter.partial, *warnings),
+        )
+
+    def _notes(self) -> list[Note]:
+        server = self.meter.client.server
+        notes = [Note("warning", f"partial: {sentence}", server.shown) for sentence in self.meter.partial]
+        if hint := azure_monitor.lost_by_ingestion(self.names, server.is_managed):
+            notes.append(Note("warning", f"no series of DCGM_FI_PROF_: {hint}", server.shown))
+        if self.kube:
+            why = "pods that use a GPU without asking for it do not show in kube-state-metrics"
+            notes.append(Note("info", f"{why}: give --pods, so that idle instances can be told", server.shown))
+        return notes
+
+    def _nothing(self, message: str) -> MigsawError:
+        server = self.meter.client.server
+        hint = "is dcgm-exporter scraped, and do --match and --window cover it?"
+        hint = azure_monitor.MINIMAL_INGESTION if server.is_managed else hint
+        return MigsawError(message, where=Where(server.shown), hint=hint)
+
+
+def _node_of_target(labels: Mapping[str, str], hosts: Hosts) -> str:
+    """The node that a node-exporter runs on."""
+    named = [labels[label] for label in NODE_LABELS if labels.get(label)]
+    address = labels.get("instance", "")
+    hints = (*(("node", name) for name in named), ("address", address))
+    return hosts.of_hints(hints) or next(iter(named), address.rpartition(":")[0])
+
+
+def _server_name(client: Client) -> str | None:
+    """What answers, in its own words; not every server says it."""
+    if client.server.is_managed:
+        return azure_monitor.NAME
+    try:
+        told = client.ask("status/buildinfo", {}, str, get=True).around
+    except QueryError as problem:
+        if problem.is_gone:
+            raise
+        return None
+    name, version = told.get("application") or "Prometheus", told.get("version")
+    return f"{name} {version}" if version else None
