@@ -3,8 +3,9 @@
 Values that DCGM means as "blank" are dropped by threshold before any arithmetic. Which node a row belongs to, and
 whether its owner is right, is not decided here; neither is how labels and values came.
 
-Sources: dcgm-exporter's label names of 2020 to 2026 and its `etc/default-counters.csv`; blanks: `dcgm_structs.h`,
-DCGM_INT32_BLANK, DCGM_INT64_BLANK, DCGM_FP64_BLANK; DCGM 4.6 renamed the `…_ACTIVE` fields to `…_UTIL_RATIO`.
+Sources: dcgm-exporter's label names of 2020 to 2026 and its `etc/default-counters.csv`; the `dcgm_*` names: its
+predecessor of 2018; blanks: `dcgm_structs.h`, DCGM_INT32_BLANK, DCGM_INT64_BLANK, DCGM_FP64_BLANK; DCGM 4.6 renamed
+the `…_ACTIVE` fields to `…_UTIL_RATIO` (`dcgm_fields.h` keeps the old names as aliases of the same units).
 """
 
 from __future__ import annotations
@@ -14,23 +15,40 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-RATIOS = ("graphics", "sm", "tensor", "dram")
-FIELDS = {
+from migsaw.model import telemetry
+from migsaw.model.telemetry import OwnerSource
+
+RATIOS = telemetry.RATIOS
+FIELDS = {  # family → signal of a GPU instance, or of a GPU with MIG off
     "DCGM_FI_PROF_GR_ENGINE_ACTIVE": "graphics",
     "DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO": "graphics",
     "DCGM_FI_PROF_SM_ACTIVE": "sm",
     "DCGM_FI_PROF_SM_UTIL_RATIO": "sm",
+    "DCGM_FI_PROF_SM_OCCUPANCY": "occupancy",
+    "DCGM_FI_PROF_SM_OCCUPANCY_RATIO": "occupancy",
     "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": "tensor",
     "DCGM_FI_PROF_TENSOR_UTIL_RATIO": "tensor",
     "DCGM_FI_PROF_DRAM_ACTIVE": "dram",
     "DCGM_FI_PROF_DRAM_UTIL_RATIO": "dram",
     "DCGM_FI_DEV_FB_USED": "used",  # MiB
     "DCGM_FI_DEV_FB_FREE": "free",  # MiB
-    "DCGM_FI_DEV_GPU_UTIL": "util",
+    "DCGM_FI_DEV_GPU_UTIL": "util",  # percent, under its new name too
     "DCGM_FI_DEV_GPU_UTIL_RATIO": "util",
     "dcgm_fb_used": "used",
     "dcgm_fb_free": "free",
     "dcgm_gpu_utilization": "util",
+}
+BOARD_FIELDS = {  # family → value of the whole board, which is repeated on every instance of it
+    "DCGM_FI_DEV_POWER_USAGE": "power_watts",
+    "DCGM_FI_DEV_BOARD_POWER_WATTS": "power_watts",
+    "dcgm_power_usage": "power_watts",
+    "DCGM_FI_DEV_GPU_TEMP": "temperature_celsius",
+    "DCGM_FI_DEV_GPU_TEMP_CELSIUS": "temperature_celsius",
+    "dcgm_gpu_temp": "temperature_celsius",
+    "DCGM_FI_DEV_SM_CLOCK": "sm_clock_mhz",
+    "dcgm_sm_clock": "sm_clock_mhz",
+    "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": "energy_millijoules",  # a counter since the driver was loaded
+    "dcgm_total_energy_consumption": "energy_millijoules",
 }
 BLANK = 2_147_483_632.0  # the smallest blank; no ratio, percentage or MiB of a GPU comes near
 NULLS = ("", "<<<NULL>>>", "N/A", "None")
@@ -73,19 +91,31 @@ class Subject:
     profile: str | None
     owner: tuple[str | None, str] | None  # (namespace, pod)
     owner_uid: str | None
+    owner_source: OwnerSource  # which labels tell the holder, the one that counts
+    exporter_pod: str | None  # where `pod` is not the holder but the exporter itself
+    claim: tuple[str | None, str] | None  # (namespace, name) of the ResourceClaim
     dra_device: str | None
+    mig_uuid: str | None  # DRA names the MIG device, not only its GPU
     has_claim: bool
     is_other_device: bool
 
 
 def subject_of(labels: Mapping[str, str]) -> Subject:
+    owner, source = _owner(labels)
+    uid, claim = _label(labels, "pod_uid"), _label(labels, "dra_claim_name")
+    if owner is None:
+        source = "pod uid" if uid else "dra claim" if claim else "none"
     return Subject(
         identity=_identity(labels),
         model=_label(labels, "modelName", "modelname"),
         profile=_label(labels, *PROFILE_LABELS),
-        owner=_owner(labels),
-        owner_uid=_label(labels, "pod_uid"),
+        owner=owner,
+        owner_uid=uid,
+        owner_source=source,
+        exporter_pod=labels["pod"] if _is_exporters_own(labels) else None,
+        claim=(_label(labels, "dra_claim_namespace"), claim) if claim else None,
         dra_device=_label(labels, "dra_device_name"),
+        mig_uuid=_label(labels, "dra_mig_device_uuid"),
         has_claim="dra_claim_name" in labels,
         is_other_device=bool(_OTHER_DEVICES & labels.keys()),
     )
@@ -116,15 +146,16 @@ def _is_exporters_own(labels: Mapping[str, str]) -> bool:
     return "exported_pod" in labels or is_named or labels.get("container") in _EXPORTER_CONTAINERS
 
 
-def _owner(labels: Mapping[str, str]) -> tuple[str | None, str] | None:
+def _owner(labels: Mapping[str, str]) -> tuple[tuple[str | None, str] | None, OwnerSource]:
     for namespace, pod in OWNER_LABELS:
         name = _label(labels, pod)
         if name and not (pod == "pod" and _is_exporters_own(labels)):
-            return _label(labels, namespace), name
-    return None
+            return (_label(labels, namespace), name), "exported label" if pod == "exported_pod" else "label"
+    return None, "none"
 
 
 def is_blank(value: float) -> bool:
+    """Of ratios, percentages, MiB, watts, degrees and MHz; a counter of energy reaches these numbers by itself."""
     return math.isnan(value) or value < 0 or value >= BLANK
 
 

@@ -18,7 +18,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from migsaw.errors import InputError, Where
 from migsaw.model.snapshot import Note
-from migsaw.observe.dcgm import FIELDS, MOST_OF_A_RATIO, RATIOS, Identity, Subject, is_blank, subject_of
+from migsaw.model.telemetry import RATIOS
+from migsaw.observe.dcgm import FIELDS, MOST_OF_A_RATIO, Identity, Subject, is_blank, subject_of
 from migsaw.observe.reading import decode, read_bytes
 from migsaw.observe.sniff import belongs_to
 

@@ -16,7 +16,6 @@ from migsaw.model.names import parse_profile_name
 from migsaw.model.refs import PodRef
 from migsaw.model.snapshot import Activity, Instance, Memory
 from migsaw.observe.cards import Sighting
-from migsaw.observe.dcgm import RATIOS
 from migsaw.observe.exporter import Row
 from migsaw.observe.inventory import profile_name
 from migsaw.observe.smi_facts import Device
@@ -175,7 +174,8 @@ def _capacity(board: Board | None, profile: str) -> int | None:
 
 def activity(rows: Sequence[Row]) -> Activity | None:
     """One sample; None where the exporter gave none. Missing is not idle."""
-    graphics, sm, tensor, dram = (max((r.values[k] for r in rows if k in r.values), default=None) for k in RATIOS)
+    kinds = ("graphics", "sm", "tensor", "dram")
+    graphics, sm, tensor, dram = (max((r.values[k] for r in rows if k in r.values), default=None) for k in kinds)
     found = Activity(graphics, sm, tensor, dram)
     return None if found == Activity() else found
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from migsaw.model.telemetry import RATIOS
 from migsaw.observe import promql
-from migsaw.observe.dcgm import FIELDS, MOST_OF_A_RATIO, RATIOS, Identity, Subject, is_blank, subject_of
+from migsaw.observe.dcgm import FIELDS, MOST_OF_A_RATIO, Identity, Subject, is_blank, subject_of
 from migsaw.observe.exporter import Row
 from migsaw.observe.measure import Batch, Meter, Signal
 
