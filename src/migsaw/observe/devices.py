@@ -48,7 +48,8 @@ class Names:
 def make_devices(listing: Listing, values: Mapping[str, Measured], names: Names) -> tuple[Device, ...]:
     """By node, index, instance and holder. ``values``: by signal."""
     places = _places(listing, names)
-    found = [_device(key, listing, values, names, places[key.gpu]) for key in listing.devices]
+    keys = {key for signal in values for key in listing.signals[signal].families}
+    found = [_device(key, listing, values, names, places[key.gpu]) for key in keys]
     return tuple(sorted(found, key=_order))
 
 

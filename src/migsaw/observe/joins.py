@@ -140,7 +140,8 @@ def join(units: Iterable[tuple[Unit, Shape]], *, is_everything: bool = False) ->
     gi = _merge("gi", GI_LABELS, shape.flags, replaces)
     profile = _merge("profile", PROFILE_LABELS, shape.flags, replaces)
     namespace, pod = _merge_owner(shape, replaces)
-    return Join(matchers, tuple(replaces), gpu, gi, profile, namespace, pod, _uid(shape, pod, replaces))
+    uid = _uid(shape, pod, replaces)
+    return Join(matchers, tuple(replaces), gpu, gi, profile, namespace, pod, uid)
 
 
 def _merge(name: str, sources: Sequence[str], flags: set[str], replaces: list[Replace]) -> str | None:

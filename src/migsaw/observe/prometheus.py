@@ -90,10 +90,15 @@ class Client:
         retries: int = 3,
         backoff_seconds: float = 1.0,
         pause_seconds: float = 0.0,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], None] | None = None,
     ) -> None:
         self.server, self._where = server, Where(server.shown)
-        self._retries, self._backoff, self._pause, self._sleep = retries, backoff_seconds, pause_seconds, sleep
+        self._retries, self._backoff, self._pause, self._sleep = (
+            retries,
+            backoff_seconds,
+            pause_seconds,
+            sleep or time.sleep,
+        )
         self._open = urllib.request.build_opener(_NoRedirect).open
         self._has_asked = False
 
