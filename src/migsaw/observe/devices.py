@@ -9,15 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from migsaw.model.refs import PodRef
-from migsaw.model.telemetry import BoardReading, Device, OwnerSource, Series
-from migsaw.observe.dcgm import OWNER_LABELS
+from migsaw.model.telemetry import BoardReading, Device, Series
 from migsaw.observe.hosts import Hosts, shown_name
 from migsaw.observe.joins import Key
 from migsaw.observe.listing import Listing, Sighting
 from migsaw.observe.measure import Measured, distribution, series_of
 from migsaw.observe.pods import PodsSeen
-
-_EXPORTED = OWNER_LABELS[0][1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +78,7 @@ def _device(
 ) -> Device:
     sightings = listing.devices[key]
     owner = names.owner(key.owner) if key.owner else None
-    exporter = min((name for s in sightings for kind, name in s.hints if kind == "pod"), default=None)
+    exporter = min((s.exporter_pod for s in sightings if s.exporter_pod), default=None)
     return Device(
         node=place[0],
         index=place[1],
@@ -90,7 +87,7 @@ def _device(
         product=min((s.model for s in sightings if s.model), default=None),
         profile_label=key.profile or None,
         owner=owner,
-        owner_source=_source(key.owner, sightings) if owner else "none",
+        owner_source=min(s.owner_source for s in sightings) if owner else "none",
         owner_reason=None if owner else _reason(key.owner, exporter),
         exporter_pod=exporter,
         has_claim=any(s.has_claim for s in sightings),
@@ -119,12 +116,6 @@ def _places(listing: Listing, names: Names) -> dict[str, tuple[str | None, int |
 
 def _uuid(listing: Listing, gpu: str) -> str | None:
     return gpu if listing.units[gpu].by == "uuid" else None
-
-
-def _source(said: str, sightings: Iterable[Sighting]) -> OwnerSource:
-    if said.startswith("uid:"):
-        return "pod uid"
-    return "exported label" if any(s.owner_from == _EXPORTED for s in sightings) else "label"
 
 
 def _reason(said: str, exporter: str | None) -> str:

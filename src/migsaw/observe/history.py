@@ -15,7 +15,7 @@ from migsaw.model.refs import PodRef
 from migsaw.model.snapshot import Note
 from migsaw.model.telemetry import NodeUse, PodUse, Telemetry, Window
 from migsaw.observe import azure_monitor, promql
-from migsaw.observe.dcgm import FIELDS, NODE_LABELS, RATIOS
+from migsaw.observe.dcgm import BOARD_FIELDS, BUILD_INFO, FIELDS, NODE_LABELS, RATIOS, versions_of
 from migsaw.observe.devices import Names, make_boards, make_devices
 from migsaw.observe.exporter import Row
 from migsaw.observe.hosts import Hosts
@@ -26,32 +26,30 @@ from migsaw.observe.measure import Batch, HistoryOptions, Measured, Meter, Signa
 from migsaw.observe.neighbours import node_exporters, node_uses, pod_uses
 from migsaw.observe.now import read_now
 from migsaw.observe.prometheus import Client, QueryError, Server, check_url
+from migsaw.observe.promql import selector
 
 __all__ = ["History", "HistoryOptions", "Server", "read_all", "read_history"]
 
 _PAUSE_SECONDS = 0.5  # between questions in the low-resource mode
-_DEVICE_SIGNALS = tuple(
-    Signal(
-        name,
-        tuple(family for family, key in FIELDS.items() if key == name),
-        promql.A_RATIO if name in RATIOS else promql.NO_BLANKS,
-        is_ratio=name in RATIOS,
-    )
-    for name in dict.fromkeys(FIELDS.values())
-)
-_BOARD_SIGNALS = (
-    Signal(
-        "power_watts",
-        ("DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_BOARD_POWER_WATTS"),
-        promql.NO_BLANKS,
-        is_board=True,
-    ),
-    Signal("temperature_celsius", ("DCGM_FI_DEV_GPU_TEMP",), promql.NO_BLANKS, is_board=True),
-    Signal("sm_clock_mhz", ("DCGM_FI_DEV_SM_CLOCK",), promql.NO_BLANKS, is_board=True),
-)
-_ENERGY = Signal(  # millijoules since the driver was loaded
-    "energy", ("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION",), promql.A_COUNTER, is_board=True, is_counter=True
-)
+_ENERGY = "energy_millijoules"
+
+
+def _signals(fields: Mapping[str, str], is_board: bool) -> tuple[Signal, ...]:
+    """A signal of either name is one question."""
+    families: dict[str, list[str]] = {}
+    for family, name in fields.items():
+        families.setdefault(name, []).append(family)
+    return tuple(Signal(name, tuple(mine), _kept(name), is_board=is_board) for name, mine in families.items())
+
+
+def _kept(signal: str) -> str:
+    if signal in RATIOS:
+        return promql.A_RATIO
+    return promql.A_COUNTER if signal == _ENERGY else promql.NO_BLANKS
+
+
+_DEVICE_SIGNALS = _signals(FIELDS, is_board=False)
+_BOARD_SIGNALS = _signals(BOARD_FIELDS, is_board=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +92,7 @@ class _Reader:
     measured: dict[str, Measured] = field(default_factory=dict)
     pods: tuple[PodUse, ...] = ()
     nodes: tuple[NodeUse, ...] = ()
+    versions: tuple[str | None, str | None] = (None, None)  # of DCGM, of its exporter
 
     def read(self) -> History:
         meter = self.meter
@@ -108,7 +107,7 @@ class _Reader:
         return History(self.rows, telemetry, self._notes(), self.kube)
 
     def _stages(self) -> list[tuple[str, Callable[[], None]]]:
-        there = [s for s in (*_DEVICE_SIGNALS, *_BOARD_SIGNALS, _ENERGY) if set(s.families) & set(self.names)]
+        there = [s for s in (*_DEVICE_SIGNALS, *_BOARD_SIGNALS) if set(s.families) & set(self.names)]
 
         def of(stage: Callable[[Signal], None], signal: Signal) -> Callable[[], None]:
             return lambda: stage(signal)
@@ -116,6 +115,7 @@ class _Reader:
         return [
             *((f"the list of {s.families[0]}", of(self._list, s)) for s in there),
             ("the newest samples", self._read_now),
+            *([(BUILD_INFO, self._read_versions)] if BUILD_INFO in self.names else []),
             ("kube-state-metrics", self._read_kube),
             *((s.families[0], of(self._measure, s)) for s in there),
             ("the pods' CPU, network and disk", self._read_pods),
@@ -146,6 +146,14 @@ class _Reader:
 
     def _read_now(self) -> None:
         self.rows = read_now(self.meter, [(signal, self._of(signal)) for signal in _DEVICE_SIGNALS])
+
+    def _read_versions(self) -> None:
+        """Known where all exporters that run at the end of the window say the same."""
+        form = {"query": selector([BUILD_INFO], self.meter.options.matchers), "time": f"{self.meter.window.end:.3f}"}
+        builds = set(self.meter.client.ask("query", form, lambda row: row["metric"].get("version", "")).rows)
+        found = {versions_of(build) for build in builds}
+        dcgm, exporter = ({version[part] for version in found} for part in (0, 1))
+        self.versions = (dcgm.pop() if len(dcgm) == 1 else None, exporter.pop() if len(exporter) == 1 else None)
 
     def _read_kube(self) -> None:
         self.kube = read_kube_state(self.meter.client, self.meter.window.end, self.meter.options.matchers)
@@ -184,16 +192,18 @@ class _Reader:
     def _telemetry(self, server_name: str | None) -> Telemetry:
         names, measured = self._names(), self.measured
         devices = {s.name: measured[s.name] for s in _DEVICE_SIGNALS if s.name in measured}
-        boards = {s.name: measured[s.name] for s in _BOARD_SIGNALS if s.name in measured}
+        boards = {s.name: measured[s.name] for s in _BOARD_SIGNALS if s.name in measured and s.name != _ENERGY}
         warnings = {f"the server warns: {warning}": None for warning in sorted(self.listing.warnings)}
         return Telemetry(
             source="prometheus",
             window=self.meter.window,
             devices=make_devices(self.listing, devices, names),
-            boards=make_boards(self.listing, boards, measured.get(_ENERGY.name), names),
+            boards=make_boards(self.listing, boards, measured.get(_ENERGY), names),
             pods=self.pods,
             nodes=self.nodes,
-            families=self.names,
+            families=tuple(name for name in self.names if name != BUILD_INFO),
+            dcgm_version=self.versions[0],
+            exporter_version=self.versions[1],
             server=server_name,
             partial=(*self.meter.partial, *warnings),
         )

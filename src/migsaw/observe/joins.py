@@ -101,7 +101,7 @@ def place(labels: Mapping[str, str]) -> tuple[Key, Unit, Shape, Subject] | None:
     identity = subject.identity
     if subject.is_other_device or (identity.index is None and identity.uuid is None):
         return None
-    own = next((name for kind, name in identity.hints if kind == "pod"), None)
+    own = subject.exporter_pod
     flags = {label for label in _SOURCES if labels.get(label, "") not in NULLS}
     flags |= {_NULL + label for label in _SOURCES if label in labels and labels[label] in NULLS}
     if own:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from migsaw.model.telemetry import Window
+from migsaw.model.telemetry import OwnerSource, Window
 from migsaw.observe import promql
 from migsaw.observe.dcgm import GI_LABELS, OWNER_LABELS, PROFILE_LABELS, UUID_LABELS, Hint, Subject
 from migsaw.observe.joins import PLACE_LABELS, Key, Shape, Unit, place
@@ -46,7 +46,8 @@ class Sighting:
     hints: tuple[Hint, ...]
     index: int | None
     model: str | None
-    owner_from: str | None  # the label that named the holder
+    owner_source: OwnerSource
+    exporter_pod: str | None
     has_claim: bool
 
 
@@ -130,15 +131,14 @@ def _shrink(labels: Mapping[str, Any]) -> _Small | None:
     key = Key(*map(sys.intern, key))
     own, flags = frozenset(shape.own_pods), frozenset(map(sys.intern, shape.flags))
     name = sys.intern(labels["__name__"])
-    return _Small(name, key, unit, frozenset(shape.labels), flags, own, _sighting(labels, subject))
+    return _Small(name, key, unit, frozenset(shape.labels), flags, own, _sighting(subject))
 
 
-def _sighting(labels: Mapping[str, str], subject: Subject) -> Sighting:
+def _sighting(subject: Subject) -> Sighting:
     hints = tuple((sys.intern(kind), sys.intern(name)) for kind, name in subject.identity.hints)
-    holder = subject.owner[1] if subject.owner else None
-    source = next((pod for _, pod in OWNER_LABELS if holder and labels.get(pod) == holder), None)
     model = sys.intern(subject.model) if subject.model else None
-    return Sighting(hints, subject.identity.index, model, source, subject.has_claim)
+    exporter = sys.intern(subject.exporter_pod) if subject.exporter_pod else None
+    return Sighting(hints, subject.identity.index, model, subject.owner_source, exporter, subject.has_claim)
 
 
 def _add(listing: Listing, listed: Listed, small: _Small, number: int) -> None:

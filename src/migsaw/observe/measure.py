@@ -65,10 +65,16 @@ class Signal:
 
     name: str
     families: tuple[str, ...]
-    kept: str
-    is_ratio: bool = False
+    kept: str  # which samples count, as a comparison of PromQL
     is_board: bool = False
-    is_counter: bool = False
+
+    @property
+    def is_ratio(self) -> bool:
+        return self.kept == promql.A_RATIO
+
+    @property
+    def is_counter(self) -> bool:
+        return self.kept == promql.A_COUNTER
 
 
 @dataclass(frozen=True, slots=True)
