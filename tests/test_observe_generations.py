@@ -250,17 +250,17 @@ def test_a_strange_line_costs_a_note_not_the_file(tmp_path_factory, line):
     """Whatever it is, GPU instance 7 is still there."""
     good = slice_lines("1g.5gb", 7)
     try:
-        rows, notes = parse_metrics("\n".join([*good, line.replace("\r", ""), *good]), "f")
+        scrape = parse_metrics("\n".join([*good, line.replace("\r", ""), *good]), "f")
     except InputError:
         return  # it makes the file look like one of another kind, which is said
-    assert 7 in {row.identity.gi_id for row in rows}
-    assert all(note.where for note in notes)
+    assert 7 in {row.identity.gi_id for row in scrape.rows}
+    assert all(note.where for note in scrape.notes)
 
 
 @given(st.data())
 def test_a_line_cut_off_anywhere_is_named_or_harmless(data):
     good, last = slice_lines("1g.5gb", 7), series("DCGM_FI_DEV_FB_USED", 77, GPU_I_PROFILE="1g.5gb", GPU_I_ID="9")
     cut = data.draw(st.integers(1, last.index("}")))
-    rows, notes = parse_metrics("\n".join([*good, last[:cut]]), "f")
-    assert {row.identity.gi_id for row in rows} == {7}
-    assert [note.where for note in notes] == ["line 4"]
+    scrape = parse_metrics("\n".join([*good, last[:cut]]), "f")
+    assert {row.identity.gi_id for row in scrape.rows} == {7}
+    assert [note.where for note in scrape.notes] == ["line 4"]

@@ -10,14 +10,16 @@ from datetime import UTC, datetime
 from migsaw.model.boards import Catalogue
 from migsaw.model.refs import PodRef
 from migsaw.model.snapshot import Gpu, Node, Note, ReportedProfile, Snapshot
+from migsaw.model.telemetry import OwnerSource
 from migsaw.observe import naming
 from migsaw.observe.cards import put_together
 from migsaw.observe.checks import check_node, check_wish
+from migsaw.observe.dcgm import Subject
 from migsaw.observe.exporter import Row
 from migsaw.observe.geometry import check_geometry, geometry_key, reported_profiles
 from migsaw.observe.gpus import NodeSources, draft_gpus
 from migsaw.observe.hosts import Hosts, node_of_file, place_rows
-from migsaw.observe.instances import FindPod
+from migsaw.observe.instances import FindHolders
 from migsaw.observe.inventory import is_gpu_node, take_inventory
 from migsaw.observe.mig_parted import EXPORTED, Entry, MigParted
 from migsaw.observe.nodes import POOL_LABELS, SIZE_LABELS, NodeFacts, bare_node
@@ -46,7 +48,7 @@ class _Shared:
     """What all nodes have in common. ``geometries`` is filled as nodes are made."""
 
     catalogue: Catalogue
-    find_pod: FindPod
+    find_holders: FindHolders
     label_keys: set[str]
     names_holders: bool  # some exporter here names holders
     geometries: dict[str, tuple[ReportedProfile, ...]] = field(default_factory=dict)
@@ -68,9 +70,9 @@ def assemble(facts: Facts, catalogue: Catalogue, notes: Iterable[Note] = ()) -> 
     sources = _by_node(facts, catalogue, found)
     shared = _Shared(
         catalogue,
-        find_pod=_PodFinder(facts.pods),
+        find_holders=_HolderFinder(facts.pods),
         label_keys=_selected_keys(facts.pods),
-        names_holders=any(row.owners or row.owner_uids for row in facts.rows),
+        names_holders=any(row.names_a_pod for row in facts.rows),
     )
     nodes = [
         _node(facts.nodes.get(name) or bare_node(name), mine, facts, shared, found)
@@ -121,7 +123,7 @@ def _node(
     notes += inventory.notes
     seen = put_together(node, mine.rows, mine.smi, notes)
     exported = _exported(mine.exported, inventory.gpus or len(seen))
-    drafts = draft_gpus(NodeSources(node, inventory, seen, exported), catalogue, shared.find_pod, notes)
+    drafts = draft_gpus(NodeSources(node, inventory, seen, exported), catalogue, shared.find_holders, notes)
     drafts = tuple(replace(d, gpu=_with_geometry(d.gpu, node, mine.smi, shared, notes)) for d in drafts)
     board = inventory.board or next((catalogue.find(d.gpu.board) for d in drafts if d.gpu.board), None)
     slicers = facts.pods.slicers.get(node.name, set()) if facts.pods else set()
@@ -185,25 +187,32 @@ def _with_geometry(
     return replace(gpu, geometry=key)
 
 
-class _PodFinder:
-    """Owners by what the exporter's labels say: a pod's name, mostly its namespace, sometimes only its uid."""
+class _HolderFinder:
+    """Holders by the exporter's labels: a pod's name, mostly with its namespace, sometimes only its uid or claim."""
 
     def __init__(self, pods: PodsSeen | None) -> None:
-        self._of_uid = pods.of_uid if pods else {}
+        self._pods = pods or PodsSeen()
         self._of_name: dict[str, set[PodRef]] = {}
-        for pod in pods.pods.values() if pods else ():
+        for pod in self._pods.pods.values():
             self._of_name.setdefault(pod.name, set()).add(PodRef(pod.namespace, pod.name))
 
-    def __call__(self, names: Iterable[tuple[str | None, str]], uids: Iterable[str]) -> tuple[PodRef, ...]:
-        found: set[PodRef] = set()
-        for namespace, name in names:
+    def __call__(self, rows: Iterable[Row]) -> dict[PodRef, OwnerSource]:
+        """In the order of their names."""
+        found: dict[PodRef, OwnerSource] = {}
+        for subject in sorted({s for row in rows for s in row.subjects}, key=repr):
+            if ref := self._holder(subject):
+                found.setdefault(ref, subject.owner_source)
+        return dict(sorted(found.items(), key=lambda item: str(item[0])))
+
+    def _holder(self, subject: Subject) -> PodRef | None:
+        if subject.owner:
+            namespace, name = subject.owner
             same_name = self._of_name.get(name, set())
-            if namespace:
-                found.add(PodRef(namespace, name))
-            elif len(same_name) == 1:
-                found |= same_name
-        found |= {self._of_uid[uid] for uid in uids if uid in self._of_uid}
-        return tuple(sorted(found, key=str))
+            return PodRef(namespace, name) if namespace else next(iter(same_name)) if len(same_name) == 1 else None
+        if subject.owner_uid:
+            return self._pods.of_uid.get(subject.owner_uid)
+        namespace, claim = subject.claim or (None, None)
+        return self._pods.of_claim.get((namespace, claim)) if namespace and claim else None
 
 
 def _selected_keys(pods: PodsSeen | None) -> set[str]:

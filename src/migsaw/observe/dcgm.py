@@ -50,6 +50,9 @@ BOARD_FIELDS = {  # family → value of the whole board, which is repeated on ev
     "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": "energy_millijoules",  # a counter since the driver was loaded
     "dcgm_total_energy_consumption": "energy_millijoules",
 }
+BUILD_INFO = (
+    "dcgm_exporter_build_info"  # not of every build; label `version`, "4.8.3" or DCGM's before it: "4.6.0-4.8.3"
+)
 BLANK = 2_147_483_632.0  # the smallest blank; no ratio, percentage or MiB of a GPU comes near
 NULLS = ("", "<<<NULL>>>", "N/A", "None")
 MOST_OF_A_RATIO = 1.2  # DCGM normalises some slices a little above 1; what is far above is a wrapped counter
@@ -68,6 +71,7 @@ OWNER_LABELS = (
 _OTHER_DEVICES = {"nvswitch", "nvlink", "cpu", "cpucore"}  # DCGM watches these too
 _EXPORTER_CONTAINERS = ("exporter", "dcgm-exporter", "nvidia-dcgm-exporter")
 _EXPORTER_POD = re.compile(r"dcgm-exporter")
+_VERSION = re.compile(r"(?:(?P<dcgm>\d+\.\d+\.\d+)-)?(?P<exporter>\d+\.\d+\.\d+)(?!-?\d)\S*")
 
 Hint = tuple[str, str]  # ("node" | "host" | "pod" | "address", name): what tells where an exporter runs
 
@@ -95,7 +99,6 @@ class Subject:
     exporter_pod: str | None  # where `pod` is not the holder but the exporter itself
     claim: tuple[str | None, str] | None  # (namespace, name) of the ResourceClaim
     dra_device: str | None
-    mig_uuid: str | None  # DRA names the MIG device, not only its GPU
     has_claim: bool
     is_other_device: bool
 
@@ -115,7 +118,6 @@ def subject_of(labels: Mapping[str, str]) -> Subject:
         exporter_pod=labels["pod"] if _is_exporters_own(labels) else None,
         claim=(_label(labels, "dra_claim_namespace"), claim) if claim else None,
         dra_device=_label(labels, "dra_device_name"),
-        mig_uuid=_label(labels, "dra_mig_device_uuid"),
         has_claim="dra_claim_name" in labels,
         is_other_device=bool(_OTHER_DEVICES & labels.keys()),
     )
@@ -157,6 +159,12 @@ def _owner(labels: Mapping[str, str]) -> tuple[tuple[str | None, str] | None, Ow
 def is_blank(value: float) -> bool:
     """Of ratios, percentages, MiB, watts, degrees and MHz; a counter of energy reaches these numbers by itself."""
     return math.isnan(value) or value < 0 or value >= BLANK
+
+
+def versions_of(build: str) -> tuple[str | None, str | None]:
+    """(DCGM, exporter) of a version as dcgm-exporter's images are tagged, ``3.3.5-3.4.1-ubuntu22.04``."""
+    found = _VERSION.fullmatch(build)
+    return (found["dcgm"], found["exporter"]) if found else (None, None)
 
 
 def _label(labels: Mapping[str, str], *names: str) -> str | None:

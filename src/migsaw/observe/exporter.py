@@ -1,10 +1,9 @@
 """dcgm-exporter text of every generation → one row per GPU or GPU instance that an exporter shows.
 
-A line that is no Prometheus text costs one note, not the file. Values that DCGM means as "blank" are dropped before
-any arithmetic. Which node a row belongs to, and whether its owner is right, is not decided here.
-
-Sources: dcgm-exporter's label names of 2020 to 2026 and its `etc/default-counters.csv`; blanks: `dcgm_structs.h`,
-DCGM_INT32_BLANK, DCGM_INT64_BLANK, DCGM_FP64_BLANK; DCGM 4.6 renamed the `…_ACTIVE` fields to `…_UTIL_RATIO`.
+A line that is no Prometheus text costs one note, not the file. Families that nobody reads are dropped by their name,
+before anything is parsed: of the 25 that an exporter may show, about 10 are read. Values that DCGM means as "blank" are
+counted and dropped before any arithmetic. Which node a row belongs to, and whether its owner is right, is not decided
+here; what labels and names mean stands in :mod:`migsaw.observe.dcgm`.
 """
 
 from __future__ import annotations
@@ -15,15 +14,42 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from migsaw.errors import InputError, Where
 from migsaw.model.snapshot import Note
-from migsaw.model.telemetry import RATIOS
-from migsaw.observe.dcgm import FIELDS, MOST_OF_A_RATIO, Identity, Subject, is_blank, subject_of
+from migsaw.observe.dcgm import (
+    BOARD_FIELDS,
+    BUILD_INFO,
+    FIELDS,
+    MOST_OF_A_RATIO,
+    RATIOS,
+    Identity,
+    Subject,
+    is_blank,
+    subject_of,
+    versions_of,
+)
 from migsaw.observe.reading import decode, read_bytes
 from migsaw.observe.sniff import belongs_to
 
-_BLOCK = re.compile(r"(?P<name>[A-Za-z_:][\w:]*)(?P<labels>\{.*\})(?P<rest>[^{}]*)")
+# a counter of energy says nothing in one scrape
+_BOARD = {family: signal for family, signal in BOARD_FIELDS.items() if signal != "energy_millijoules"}
+_SIGNALS = frozenset((*FIELDS, *_BOARD))
+READ = _SIGNALS | {BUILD_INFO}
+_NAME = re.compile(r"[A-Za-z_:][\w:]*")
+_PREFIXES = ("DCGM_", "dcgm_")
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the lines of one signal. ``family`` as exported; of two generations the first by name."""
+
+    family: str
+    kept: int = 0
+    blanks: int = 0
+    spikes: int = 0  # ratios far above 1: dropped
+    above_one: int = 0  # ratios a little above 1: kept
 
 
 @dataclass(slots=True)
@@ -34,8 +60,10 @@ class Row:
     file: str
     line: int  # the first
     subjects: set[Subject] = field(default_factory=set)
-    values: dict[str, float] = field(default_factory=dict)  # by the names of FIELDS, no blanks
+    values: dict[str, float] = field(default_factory=dict)  # by signal, no blanks
     seconds: float | None = None  # Unix time of the sample, where the text has it
+    tallies: dict[str, Tally] = field(default_factory=dict)  # by signal
+    board: dict[str, float] = field(default_factory=dict)  # power_watts …: the same on every instance of a GPU
 
     @property
     def models(self) -> set[str]:
@@ -46,14 +74,6 @@ class Row:
         return {s.profile for s in self.subjects if s.profile}
 
     @property
-    def owners(self) -> set[tuple[str | None, str]]:
-        return {s.owner for s in self.subjects if s.owner}
-
-    @property
-    def owner_uids(self) -> set[str]:
-        return {s.owner_uid for s in self.subjects if s.owner_uid and not s.owner}
-
-    @property
     def dra_devices(self) -> set[str]:
         return {s.dra_device for s in self.subjects if s.dra_device}
 
@@ -61,29 +81,54 @@ class Row:
     def has_claims(self) -> bool:
         return any(s.has_claim for s in self.subjects)
 
+    @property
+    def names_a_pod(self) -> bool:
+        return any(s.owner or s.owner_uid for s in self.subjects)
 
-def read_metrics(paths: Iterable[Path]) -> tuple[list[Row], list[Note]]:
-    """Rows of all files, by identity. Raises :class:`InputError` for a file without a single series of DCGM."""
-    rows: list[Row] = []
-    notes: list[Note] = []
+
+@dataclass(slots=True)
+class Scrape:
+    """What all texts hold together. ``families``: those of DCGM, read or not. ``builds``: versions as printed."""
+
+    rows: list[Row] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    families: set[str] = field(default_factory=set)
+    builds: set[str] = field(default_factory=set)
+
+    def add(self, other: Scrape) -> None:
+        self.rows += other.rows
+        self.notes += other.notes
+        self.families |= other.families
+        self.builds |= other.builds
+
+    @property
+    def dcgm_version(self) -> str | None:
+        """None where no text says it, or where they differ."""
+        return _only(versions_of(build)[0] for build in self.builds)
+
+    @property
+    def exporter_version(self) -> str | None:
+        return _only(versions_of(build)[1] for build in self.builds)
+
+
+def read_metrics(paths: Iterable[Path]) -> Scrape:
+    """Rows of all files, by identity. Raises :class:`InputError` for a file without a series of DCGM that is read."""
+    scrape = Scrape()
     for path in paths:
-        found, more = parse_metrics(decode(read_bytes(path), str(path)), str(path))
-        rows += found
-        notes += more
-    return rows, notes
+        scrape.add(parse_metrics(decode(read_bytes(path), str(path)), str(path)))
+    return scrape
 
 
-def parse_metrics(content: str, file: str) -> tuple[list[Row], list[Note]]:
+def parse_metrics(content: str, file: str) -> Scrape:
+    """As :func:`read_metrics`, of one text; ``file`` is what to call it."""
     _check_kind(content, file)
+    scrape = Scrape()
     rows: dict[Identity, Row] = {}
-    notes: list[Note] = []
-    for number, name, subject, value, seconds in _samples(content, file, notes):
-        if not name.startswith("DCGM_") and name not in FIELDS:
-            continue
+    for number, name, subject, value, seconds in _samples(content, file, scrape):
         identity = subject.identity
         if identity.index is None and identity.uuid is None:
             if not subject.is_other_device:
-                notes.append(Note("warning", f"{name} names no GPU: left out", file, f"line {number}"))
+                scrape.notes.append(Note("warning", f"{name} names no GPU: left out", file, f"line {number}"))
             continue
         if identity not in rows:
             rows[identity] = Row(identity, file, number)
@@ -91,15 +136,24 @@ def parse_metrics(content: str, file: str) -> tuple[list[Row], list[Note]]:
         row.subjects.add(subject)
         if seconds is not None:
             row.seconds = max(seconds, row.seconds or seconds)
-        _add_value(row, FIELDS.get(name), value, notes, number)
+        _add_value(row, name, value, scrape.notes, number)
     if not rows:
-        hint = "expected the text that `curl http://EXPORTER:9400/metrics` prints"
-        raise InputError("no series of dcgm-exporter in this file", where=Where(file, "1"), hint=hint)
+        raise InputError(_nothing(scrape.families), where=Where(file, "1"), hint=_HINT)
     for row in rows.values():
         if row.identity.gi_id is not None and not row.profiles:
             message = f"GPU instance {row.identity.gi_id} without a profile in GPU_I_PROFILE"
-            notes.append(Note("warning", message, file, f"line {row.line}"))
-    return list(rows.values()), _gather(notes)
+            scrape.notes.append(Note("warning", message, file, f"line {row.line}"))
+    scrape.rows, scrape.notes = list(rows.values()), _gather(scrape.notes)
+    return scrape
+
+
+_HINT = "expected the text that `curl http://EXPORTER:9400/metrics` prints"
+
+
+def _nothing(families: set[str]) -> str:
+    if not families:
+        return "no series of dcgm-exporter in this file"
+    return f"{len(families)} families of dcgm-exporter, such as {min(families)}, and none that tells what a GPU does"
 
 
 def _check_kind(content: str, file: str) -> None:
@@ -113,28 +167,47 @@ def _check_kind(content: str, file: str) -> None:
         raise InputError(f"this is {kind}", where=Where(file, "1"), hint=hint)
 
 
-def _samples(content: str, file: str, notes: list[Note]) -> Iterator[tuple[int, str, Subject, float, float | None]]:
-    """(line, family, subject, value, Unix seconds). A block of labels that was seen before is not parsed again."""
+def _samples(content: str, file: str, scrape: Scrape) -> Iterator[tuple[int, str, Subject, float, float | None]]:
+    """(line, family, subject, value, Unix seconds) of what is read. Labels that were seen before are not parsed again."""
     known: dict[str, Subject] = {}
-    for number, line in enumerate(content.split("\n"), start=1):
-        line = line.strip()
-        if not line or line.startswith("#"):
-            continue
-        block = _BLOCK.fullmatch(line)
+    for number, line in _lines(content, scrape.families):
+        start, end = max(line.find("{"), 0), line.rfind("}") + 1
+        name, labels = line[:start].rstrip(), line[start:end]
         try:
-            if block and block["labels"] in known:
-                value, seconds = _numbers(block["rest"])
-                yield number, block["name"], known[block["labels"]], value, seconds
+            if name in _SIGNALS and labels in known:
+                value, seconds = _numbers(line[end:])
+                yield number, name, known[labels], value, seconds
                 continue
-            for family in text_string_to_metric_families(line):
-                for sample in family.samples:
-                    subject = subject_of(sample.labels)
-                    if block:
-                        known[block["labels"]] = subject
+            for sample in _parsed(line):
+                if sample.name == BUILD_INFO:
+                    scrape.builds.add(sample.labels.get("version", ""))
+                elif sample.name in _SIGNALS:
+                    known[labels] = subject = subject_of(sample.labels)
                     moment = None if sample.timestamp is None else float(sample.timestamp)
                     yield number, sample.name, subject, float(sample.value), moment
         except (ValueError, IndexError, KeyError):
-            notes.append(Note("warning", "no Prometheus text: this line is left out", file, f"line {number}"))
+            scrape.notes.append(Note("warning", "no Prometheus text: this line is left out", file, f"line {number}"))
+
+
+def _lines(content: str, families: set[str]) -> Iterator[tuple[int, str]]:
+    """Lines that may be read: without comments and without families that are not, which ``families`` gathers too."""
+    unread: set[str] = set()
+    for number, line in enumerate(content.split("\n"), start=1):
+        name = line[: max(line.find("{"), 0)].strip()
+        if name in unread:
+            continue
+        if name and name not in families and _NAME.fullmatch(name):
+            if name.startswith(_PREFIXES):
+                families.add(name)
+            if name not in READ:
+                unread.add(name)
+                continue
+        if (line := line.strip()) and not line.startswith("#"):
+            yield number, line
+
+
+def _parsed(line: str) -> list[Sample]:
+    return [sample for family in text_string_to_metric_families(line) for sample in family.samples]
 
 
 def _numbers(rest: str) -> tuple[float, float | None]:
@@ -145,16 +218,33 @@ def _numbers(rest: str) -> tuple[float, float | None]:
     return float(parts[0]), float(parts[1]) / 1000 if len(parts) == 2 else None
 
 
-def _add_value(row: Row, key: str | None, value: float, notes: list[Note], line: int) -> None:
-    if key is None or is_blank(value):
+def _add_value(row: Row, family: str, value: float, notes: list[Note], line: int) -> None:
+    """A series given twice (two scrapes, several pods on one GPU): the larger value, in whatever order they come."""
+    if family in _BOARD:
+        if not is_blank(value):
+            signal = _BOARD[family]
+            row.board[signal] = max(value, row.board.get(signal, value))
         return
-    if key in RATIOS and value > 1:
+    signal = FIELDS[family]
+    tally = row.tallies.setdefault(signal, Tally(family))
+    tally.family = min(family, tally.family)
+    if is_blank(value):
+        tally.blanks += 1
+        return
+    if signal in RATIOS and value > 1:
         fate = "kept" if value <= MOST_OF_A_RATIO else "far above, left out"
         notes.append(Note("info", f"a ratio is above 1: {fate}", row.file, f"line {line}"))
         if value > MOST_OF_A_RATIO:
+            tally.spikes += 1
             return
-    # a series given twice (two scrapes, several pods on one GPU): the larger value, in whatever order they come
-    row.values[key] = max(value, row.values.get(key, value))
+        tally.above_one += 1
+    tally.kept += 1
+    row.values[signal] = max(value, row.values.get(signal, value))
+
+
+def _only(found: Iterable[str | None]) -> str | None:
+    told = {one for one in found if one}
+    return told.pop() if len(told) == 1 else None
 
 
 def _gather(notes: list[Note]) -> list[Note]:

@@ -15,7 +15,16 @@ from migsaw.model.layouts import Placed, fault
 from migsaw.model.refs import PodRef
 from migsaw.model.snapshot import Gpu, Instance, Memory, Mode, Note
 from migsaw.observe.cards import Sighting
-from migsaw.observe.instances import Draft, FindPod, activity, draft_instances, memory, name_the_unknown
+from migsaw.observe.instances import (
+    UNKNOWN,
+    Draft,
+    FindHolders,
+    activity,
+    doubt_labels,
+    draft_instances,
+    memory,
+    name_the_unknown,
+)
 from migsaw.observe.inventory import Inventory
 from migsaw.observe.mig_parted import Entry
 from migsaw.observe.nodes import NodeFacts
@@ -43,11 +52,11 @@ class NodeSources:
 
 
 def draft_gpus(
-    sources: NodeSources, catalogue: Catalogue, find_pod: FindPod, notes: list[Note]
+    sources: NodeSources, catalogue: Catalogue, find_holders: FindHolders, notes: list[Note]
 ) -> tuple[GpuDraft, ...]:
     """In the order of their index."""
-    drafts = [_draft(sources, index, catalogue, find_pod, notes) for index in _indices(sources, notes)]
-    drafts = _name_profiles(drafts, sources.inventory)
+    drafts = [_draft(sources, index, catalogue, find_holders, notes) for index in _indices(sources, notes)]
+    drafts = _name_profiles(drafts, sources, notes)
     drafts = [_with_mode(draft, drafts, sources) for draft in drafts]
     for draft in drafts:
         notes += _layout_faults(sources, draft, catalogue)
@@ -70,17 +79,16 @@ def _indices(sources: NodeSources, notes: list[Note]) -> list[int]:
     return sorted({*seen, *range(count)}) if not seen or seen[-1] < count else seen
 
 
-def _draft(sources: NodeSources, index: int, catalogue: Catalogue, find_pod: FindPod, notes: list[Note]) -> GpuDraft:
+def _draft(
+    sources: NodeSources, index: int, catalogue: Catalogue, find_holders: FindHolders, notes: list[Note]
+) -> GpuDraft:
     seen = sources.seen.get(index, Sighting(index))
 
     def say(text: str) -> None:
         notes.append(sources.node.note("warning", f"GPU {index}: {text}"))
 
     board, product = _board(seen, sources.inventory, catalogue, say)
-    drafts = draft_instances(seen, board, find_pod, say) or _from_totals(sources, index, board)
-    owners = find_pod(
-        (o for r in seen.board_rows for o in r.owners), (u for r in seen.board_rows for u in r.owner_uids)
-    )
+    drafts = draft_instances(seen, board, find_holders, say) or _from_totals(sources, index, board)
     card_memory = next((Memory(c.used_mib, c.total_mib) for c in seen.cards if c.total_mib), Memory())
     shown = memory(seen.board_rows, (), card_memory.capacity or (board.memory_mib if board else None))
     gpu = Gpu(
@@ -92,7 +100,8 @@ def _draft(sources: NodeSources, index: int, catalogue: Catalogue, find_pod: Fin
         activity=activity(seen.board_rows),
         memory_mib=replace(shown, used=card_memory.used) if shown.used is None else shown,
     )
-    return GpuDraft(gpu, owners, drafts, bool(drafts) or (seen.is_exported and not seen.rows))
+    named = tuple(find_holders(seen.board_rows))
+    return GpuDraft(gpu, named, drafts, bool(drafts) or (seen.is_exported and not seen.rows))
 
 
 def _board(
@@ -145,10 +154,27 @@ def _from_totals(sources: NodeSources, index: int, board: Board | None) -> tuple
     )
 
 
-def _name_profiles(drafts: Sequence[GpuDraft], inventory: Inventory) -> list[GpuDraft]:
-    every = [instance for draft in drafts for instance in draft.instances]
-    named = iter(name_the_unknown(every, Counter(inventory.slices)))
-    return [replace(draft, instances=tuple(next(named) for _ in draft.instances)) for draft in drafts]
+def _name_profiles(drafts: Sequence[GpuDraft], sources: NodeSources, notes: list[Note]) -> list[GpuDraft]:
+    """By what the node advertises, where nobody named them or the exporter's label must be wrong."""
+    inventory = sources.inventory
+    advertised = Counter(inventory.slices)
+    every = tuple(instance for draft in drafts for instance in draft.instances)
+    believed = doubt_labels(every, advertised) if inventory.is_complete else every
+    named = iter(name_the_unknown(believed, advertised, inventory.board))
+    found = [replace(draft, instances=tuple(next(named) for _ in draft.instances)) for draft in drafts]
+    for before, after in zip(drafts, found, strict=True):
+        notes += [
+            sources.node.note("warning", f"GPU {before.gpu.index}: {_correction(one.instance, other.instance)}")
+            for one, other in zip(before.instances, after.instances, strict=True)
+            if one.instance.profile not in (UNKNOWN, other.instance.profile)
+        ]
+    return found
+
+
+def _correction(before: Instance, after: Instance) -> str:
+    result = "it may be several" if after.profile == UNKNOWN else f"taken for {after.profile}, the only one left"
+    label = f"the exporter calls it {before.profile}, which the node does not advertise"
+    return f"GPU instance {before.gi_id}: {label}: {result}"
 
 
 def _with_mode(draft: GpuDraft, every: Sequence[GpuDraft], sources: NodeSources) -> GpuDraft:

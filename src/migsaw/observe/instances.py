@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from migsaw.model.boards import Board
 from migsaw.model.names import parse_profile_name
 from migsaw.model.refs import PodRef
 from migsaw.model.snapshot import Activity, Instance, Memory
+from migsaw.model.telemetry import OwnerSource
 from migsaw.observe.cards import Sighting
 from migsaw.observe.exporter import Row
 from migsaw.observe.inventory import profile_name
@@ -24,21 +25,25 @@ UNKNOWN = "unknown"  # an instance that exists, of which nobody says the profile
 _DRA_DEVICE = re.compile(r"gpu-(\d+)-mig-[\w.]+-(?P<profile>\d+)-(?P<start>\d+)")
 _NEAR = 0.03  # drivers differ by a few per cent in what they call an instance's memory
 
-FindPod = Callable[[Iterable[tuple[str | None, str]], Iterable[str]], tuple[PodRef, ...]]
+FindHolders = Callable[[Iterable[Row]], Mapping[PodRef, OwnerSource]]
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An instance before it is known who holds it. ``doubt``: why it may not exist any more."""
+    """An instance before it is known who holds it. ``doubt``: why it may not exist any more.
+
+    ``is_only_labelled``: nothing but the exporter's label tells its profile, not even the memory that it shows.
+    """
 
     instance: Instance
     named: tuple[PodRef, ...] = ()  # by the exporter
     doubt: str | None = None
     has_process: bool = False
+    is_only_labelled: bool = False
 
 
 def draft_instances(
-    seen: Sighting, board: Board | None, find_pod: FindPod, say: Callable[[str], None]
+    seen: Sighting, board: Board | None, find_holders: FindHolders, say: Callable[[str], None]
 ) -> tuple[Draft, ...]:
     """By GI id; those of which no id is known come last. ``say`` takes notes about this GPU."""
     devices = [d for d in seen.devices if d.gi_id is not None]
@@ -60,7 +65,7 @@ def draft_instances(
         doubt = f"{' and '.join(silent)} does not show it: files of different times" if silent else None
         if doubt:
             say(f"GPU instance {gi_id}: {doubt}")
-        drafts.append(_draft(seen, gi_id, board, find_pod, say, doubt))
+        drafts.append(_draft(seen, gi_id, board, find_holders, say, doubt))
     return tuple(drafts)
 
 
@@ -68,22 +73,31 @@ def _draft(
     seen: Sighting,
     gi_id: int,
     board: Board | None,
-    find_pod: FindPod,
+    find_holders: FindHolders,
     say: Callable[[str], None],
     doubt: str | None,
 ) -> Draft:
     rows = seen.rows.get(gi_id, [])
     devices = [device for device in seen.devices if device.gi_id == gi_id]
-    profile = _profile(seen, gi_id, rows, devices, board, say)
-    owners = find_pod((o for r in rows for o in r.owners), (u for r in rows for u in r.owner_uids))
+    told, labels = _told(seen, gi_id, devices, board), _labels(rows, board)
+    profile = _profile(gi_id, told, labels, devices, board, say)
+    capacity = _capacity(board, profile)
+    shown = memory(rows, devices, None).capacity
+    is_confirmed = told is not None or (capacity and shown and _is_near(shown, capacity))
     instance = Instance(
         profile=profile,
         gi_id=gi_id,
         start=_start(seen, gi_id, rows, profile, board, say),
         activity=activity(rows),
-        memory_mib=memory(rows, devices, _capacity(board, profile)),
+        memory_mib=memory(rows, devices, capacity),
     )
-    return Draft(instance, owners, doubt, any(device.has_process for device in devices))
+    return Draft(
+        instance,
+        tuple(find_holders(rows)),
+        doubt,
+        has_process=any(device.has_process for device in devices),
+        is_only_labelled=profile in labels and not is_confirmed,
+    )
 
 
 def _listed(seen: Sighting, board: Board | None, say: Callable[[str], None]) -> tuple[Draft, ...]:
@@ -97,30 +111,39 @@ def _listed(seen: Sighting, board: Board | None, say: Callable[[str], None]) -> 
     return tuple(Draft(Instance(p, memory_mib=Memory(None, _capacity(board, p)))) for p in profiles)
 
 
+def _told(seen: Sighting, gi_id: int, devices: Sequence[Device], board: Board | None) -> str | None:
+    """The driver's word: profile id, then name in `mig -lgi`, then in `-L` where its UUIDs have the id."""
+    if placement := seen.placements.get(gi_id):
+        by_id = board.by_id(placement.profile_id) if board else None
+        return by_id.name if by_id else profile_name(placement.profile, board)
+    names = {d.profile for d in devices if d.profile and (p := parse_profile_name(d.profile)) and p.compute is None}
+    return profile_name(names.pop(), board) if len(names) == 1 else None
+
+
+def _labels(rows: Sequence[Row], board: Board | None) -> list[str]:
+    return sorted({profile_name(label, board) for row in rows for label in row.profiles})
+
+
 def _profile(
-    seen: Sighting,
     gi_id: int,
-    rows: Sequence[Row],
+    told: str | None,
+    labels: Sequence[str],
     devices: Sequence[Device],
     board: Board | None,
     say: Callable[[str], None],
 ) -> str:
-    """The driver's word (profile id, then name), then the exporter's label, then what memory and engines tell."""
-    placement = seen.placements.get(gi_id)
-    labels = sorted({profile_name(label, board) for row in rows for label in row.profiles})
-    if placement:
-        by_id = board.by_id(placement.profile_id) if board else None
-        name = by_id.name if by_id else profile_name(placement.profile, board)
-        if labels and labels != [name]:
-            say(f"GPU instance {gi_id} is {name} by nvidia-smi, {' and '.join(labels)} by the exporter's label")
-        return name
+    """The driver's word, then the exporter's label, then what memory and engines tell."""
+    if told:
+        if labels and labels != [told]:
+            say(f"GPU instance {gi_id} is {told} by nvidia-smi, {' and '.join(labels)} by the exporter's label")
+        return told
     if len(labels) > 1:
         say(f"GPU instance {gi_id} is called {' and '.join(labels)} by the exporter: files of different times?")
     if labels and (board is None or not board.profiles or board.find(labels[0])):
         return labels[0]
-    by_device = {fit for device in devices if (fit := _by_size(board, device))}
-    if len(by_device) == 1:
-        return by_device.pop()
+    by_size = {fit for device in devices if (fit := _by_size(board, device))}
+    if len(by_size) == 1:
+        return by_size.pop()
     if labels:
         say(
             f"GPU instance {gi_id}: the exporter calls it {labels[0]}, which {board.key if board else ''} does not have"
@@ -130,19 +153,21 @@ def _profile(
 
 def _by_size(board: Board | None, device: Device) -> str | None:
     """The one profile with this memory, SM count and engines; None where several or none have them."""
-    if device.profile:
-        return profile_name(device.profile, board) if parse_profile_name(device.profile) else None
     if board is None or device.memory_mib is None:
         return None
     fits = [
         p
         for p in board.profiles
         if p.memory_mib
-        and abs(p.memory_mib - device.memory_mib) <= _NEAR * p.memory_mib
+        and _is_near(device.memory_mib, p.memory_mib)
         and device.sm_count in (None, p.sm_count)
         and all(a is None or b is None or a == b for a, b in zip(device.engines, p.engines, strict=False))
     ]
     return fits[0].name if len(fits) == 1 else None
+
+
+def _is_near(shown_mib: int, memory_mib: int) -> bool:
+    return abs(memory_mib - shown_mib) <= _NEAR * memory_mib
 
 
 def _start(
@@ -190,7 +215,23 @@ def memory(rows: Sequence[Row], devices: Sequence[Device], capacity: int | None)
     return Memory(used, shown or capacity)
 
 
-def name_the_unknown(drafts: Sequence[Draft], advertised: Counter[str]) -> tuple[Draft, ...]:
+def doubt_labels(drafts: Sequence[Draft], advertised: Counter[str]) -> tuple[Draft, ...]:
+    """Labels that must be wrong: as many instances as the node advertises, and none advertised of this profile.
+
+    dcgm-exporter#544 and #713: GPU_I_PROFILE was rounded, stale, or of another profile until 4.8.4.
+    ``advertised``: profile → instances of the whole node, all of them; ``drafts``: all instances of the node.
+    """
+    if len(drafts) != advertised.total():
+        return tuple(drafts)
+    return tuple(
+        replace(d, instance=replace(d.instance, profile=UNKNOWN, memory_mib=Memory(d.instance.memory_mib.used)))
+        if d.is_only_labelled and d.instance.profile not in advertised
+        else d
+        for d in drafts
+    )
+
+
+def name_the_unknown(drafts: Sequence[Draft], advertised: Counter[str], board: Board | None) -> tuple[Draft, ...]:
     """Profiles that nobody named, where what the node advertises leaves one answer.
 
     ``advertised``: profile → instances of the whole node; ``drafts``: all instances of the node.
@@ -200,7 +241,10 @@ def name_the_unknown(drafts: Sequence[Draft], advertised: Counter[str]) -> tuple
     if not unknown or len(missing) != 1 or missing.total() != unknown:
         return tuple(drafts)
     (profile,) = missing
-    return tuple(
-        replace(d, instance=replace(d.instance, profile=profile)) if d.instance.profile == UNKNOWN else d
-        for d in drafts
-    )
+    return tuple(_named(d, profile, board) if d.instance.profile == UNKNOWN else d for d in drafts)
+
+
+def _named(draft: Draft, profile: str, board: Board | None) -> Draft:
+    shown = draft.instance.memory_mib
+    full = Memory(shown.used, shown.capacity or _capacity(board, profile))
+    return replace(draft, instance=replace(draft.instance, profile=profile, memory_mib=full))

@@ -49,6 +49,8 @@ class PodsSeen:
     node_of: dict[str, str | None] = field(default_factory=dict)  # pod name → node; None: same name on several nodes
     node_of_address: dict[str, str | None] = field(default_factory=dict)
     of_uid: dict[str, PodRef] = field(default_factory=dict)  # GPU pods
+    # (namespace, ResourceClaim) → the pod that has it; None: several share it
+    of_claim: dict[tuple[str, str], PodRef | None] = field(default_factory=dict)
     loose: dict[str, dict[PodRef, str]] = field(default_factory=dict)  # node → pods that may use any GPU of it, and why
     slicers: dict[str, set[str]] = field(default_factory=dict)  # node → keys of _SLICERS at work there
     on_node: dict[str, list[Pod]] = field(default_factory=dict)  # node → pods of ``pods`` that were placed there
@@ -91,6 +93,9 @@ def _add(seen: PodsSeen, thing: KubeObject, notes: list[Note]) -> None:
         if address := text(thing.data, "status", "podIP"):
             _place(seen.node_of_address, address, node)
         _note_slicer(seen, thing.data, node)
+    for claim in _claims(thing.data):
+        mine = (namespace, claim)
+        seen.of_claim[mine] = ref if seen.of_claim.get(mine, ref) == ref else None
     asks = asked(mapping(thing.data, "spec"))
     if asks:
         _keep(seen, thing, _pod(thing, ref, node, phase, asks), notes)
@@ -106,6 +111,12 @@ def _parts(ref: PodRef) -> tuple[str, str]:
 
 def _place(table: dict[str, str | None], name: str, node: str) -> None:
     table[name] = node if table.get(name, node) == node else None
+
+
+def _claims(data: Any) -> set[str]:
+    """Names of ResourceClaims: written by hand in the spec, made from a template in the status."""
+    rows = sequence(data, "spec", "resourceClaims") + sequence(data, "status", "resourceClaimStatuses")
+    return {name for row in rows if (name := text(row, "resourceClaimName"))}
 
 
 def _keep(seen: PodsSeen, thing: KubeObject, pod: Pod, notes: list[Note]) -> None:
