@@ -308,3 +308,14 @@ def test_nothing_feasible_gives_the_first_reason(pack, change: dict[str, Any], w
     assert done.returncode == 1
     assert done.stdout == ""
     assert all(word in done.stderr for word in words), done.stderr
+
+
+@pytest.mark.parametrize("other", ["3.13", "3.120001", "3.1200000000001", "3.123456789012345678901"])
+def test_prices_mean_all_their_decimals_and_near_ones_are_still_proved(migsaw, tmp_path, other):
+    """10,000 1g slices need ceil(10000 / 7) GPUs of either board: on the cheaper one, to the last decimal."""
+    boards = {"a100-sxm4-80gb": {"usd_per_hour": 3.12}, "h100-sxm5-80gb": {"usd_per_hour": "PRICE"}}
+    demand = {"schema": "migsaw/demand/v1", "boards": boards, "instances": {"1g.10gb": 10000}}
+    (tmp_path / "d.json").write_text(json.dumps(demand).replace('"PRICE"', other))
+    found = json.loads(migsaw("pack", tmp_path / "d.json", "-o", "json").stdout)
+    assert (found["status"], found["gap"]) == ("optimal", 0)
+    assert found["gpus"] == {"total": 1429, "a100-sxm4-80gb": 1429, "h100-sxm5-80gb": 0}

@@ -18,6 +18,7 @@ from migsaw.plan.packing.programme import Counts, Programme, Row
 from migsaw.plan.solver import new_solver
 
 INFINITY = highspy.kHighsInf
+MOST_BITS = 20  # of a cost in the solver: beside its tolerance of 1e-7, what is smaller is noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,8 @@ class Master:
     def __init__(self, programme: Programme) -> None:
         self.programme = programme
         self.size = max(1.0, max((sum(b.most) for b in programme.blocks), default=1) / 1000.0)
+        most = max((*(unit.cost for unit in programme.units), *programme.costs), default=1)
+        self.money = 1 << max(0, most.bit_length() - MOST_BITS)  # long decimals make long costs: the solver sees fewer
         self.columns: list[tuple[int, Counts]] = []
         self.known: set[tuple[int, Counts]] = set()
         self.pivots = 0
@@ -46,8 +49,8 @@ class Master:
 
     def _add_rows(self) -> None:
         for unit in self.programme.units:
-            self.highs.addCol(float(unit.cost), 0.0, unit.most / self.size, 0, [], [])
-        self.highs.addCol(self.penalty, 0.0, INFINITY, 0, [], [])  # breaks rows, at a price
+            self.highs.addCol(unit.cost / self.money, 0.0, unit.most / self.size, 0, [], [])
+        self.highs.addCol(self.penalty / self.money, 0.0, INFINITY, 0, [], [])  # breaks rows, at a price
         for row in self.programme.rows:
             index = [*row.units, self.units]
             value = [*(-float(n) for n in row.units.values()), -1.0]
@@ -68,7 +71,7 @@ class Master:
         self.columns.append((index, choice))
         block, programme = self.programme.blocks[index], self.programme
         taken = {slot: n for slot, n in zip(block.slots, choice, strict=True) if n}
-        cost = sum(programme.costs[slot] * n for slot, n in taken.items()) / self.size
+        cost = sum(programme.costs[slot] * n for slot, n in taken.items()) / self.money / self.size
         where, value = [len(programme.rows) + index], [1.0]
         for r, row in enumerate(programme.rows):
             use = sum(row.uses.get(slot, 0) * n for slot, n in taken.items())
@@ -98,7 +101,7 @@ class Master:
         """What breaking a row costs: low prices keep the arithmetic sharp, high ones show that a region is empty."""
         if penalty != self.penalty:
             self.penalty = penalty
-            self.highs.changeColCost(self.units, penalty)
+            self.highs.changeColCost(self.units, penalty / self.money)
 
     def set_margin(self, margin: int) -> None:
         """Keeps so much of every at_most free, so that a plan that is rounded up still fits."""
@@ -117,13 +120,13 @@ class Master:
         values = solution.col_value or [0.0] * self.highs.getNumCol()  # where the solver gave up
         duals = solution.row_dual or [0.0] * self.highs.getNumRow()
         rows, first = len(self.programme.rows), self.units + 1
-        prices = tuple(max(0, round(-dual * SCALE)) for dual in duals[:rows])
+        prices = tuple(max(0, round(-dual * SCALE * self.money)) for dual in duals[:rows])
         columns = zip(self.columns, values[first:], strict=True)
         shares = tuple((*column, share) for column, share in columns if share > 1e-9)
         units = tuple(value * self.size for value in values[: self.units])
         broken = values[self.units] * self.size > 1e-6
         fixed = sum(c * n for c, n in zip(self.programme.costs, self.programme.fixed, strict=True))
-        return Relaxed(info.objective_function_value * self.size + fixed, prices, shares, units, broken)
+        return Relaxed(info.objective_function_value * self.size * self.money + fixed, prices, shares, units, broken)
 
 
 def averaged(programme: Programme, shares: Sequence[tuple[int, Counts, float]]) -> list[list[float]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import ceil
 
 from migsaw.errors import InfeasibleError, MigsawError
 from migsaw.model.demand import Demand, Need
@@ -65,9 +66,21 @@ def _packed(demand: Demand, table: FacetTable) -> Packing:
         if cost is None or fewest is None:
             raise _too_much(demand, table)
         choices, least = (), fewest
-    found = packing(task, choices, least)
+    found = _with_count_bound(packing(task, choices, least), demand, table)
     check(demand, found)
     return found
+
+
+def _with_count_bound(found: Packing, demand: Demand, table: FacetTable) -> Packing:
+    """So many GPUs are needed whatever they cost, and none is cheaper than the cheapest.
+
+    Where prices are nearly the same this proves what the search cannot: it would have to tell many equal plans apart.
+    """
+    prices = [entry.usd_per_hour for entry in demand.entries if entry.usd_per_hour is not None]
+    if found.optimal or len(prices) < 2 or found.total * min(prices) <= found.lower_bound:
+        return found
+    fewest = _packed(replace(demand, entries=tuple(replace(e, usd_per_hour=None) for e in demand.entries)), table)
+    return replace(found, lower_bound=max(found.lower_bound, ceil(fewest.lower_bound) * min(prices)))
 
 
 def _searched(task: Task, table: FacetTable) -> tuple[tuple[Counts, ...], int]:
