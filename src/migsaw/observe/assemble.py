@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from migsaw.model.boards import Catalogue
 from migsaw.model.refs import PodRef
 from migsaw.model.snapshot import Gpu, Node, Note, ReportedProfile, Snapshot
-from migsaw.model.telemetry import OwnerSource
+from migsaw.model.telemetry import OwnerSource, Telemetry
 from migsaw.observe import naming
-from migsaw.observe.cards import put_together
+from migsaw.observe.cards import Sighting, put_together
 from migsaw.observe.checks import check_node, check_wish
 from migsaw.observe.dcgm import Subject
 from migsaw.observe.exporter import Row
@@ -27,6 +27,7 @@ from migsaw.observe.owners import settle
 from migsaw.observe.partitioner import MIG_CONFIG, SLICERS, azure_size, find_partitioner, layout_scope, strategy_of
 from migsaw.observe.pods import PodsSeen
 from migsaw.observe.smi_facts import Smi
+from migsaw.observe.telemetry import Scraped, complete, of_scrape
 
 # labels that pools and machines are known by, kept whether a pod selects by them or not
 KEPT_LABELS = {*POOL_LABELS, *SIZE_LABELS[:1], "kubernetes.io/hostname"}
@@ -41,17 +42,19 @@ class Facts:
     rows: Sequence[Row] = ()
     smi: Sequence[Smi] = ()
     parted: Sequence[MigParted] = ()
+    telemetry: Telemetry | None = None  # of a server; of exporters: what their texts say besides rows
 
 
 @dataclass(frozen=True, slots=True)
 class _Shared:
-    """What all nodes have in common. ``geometries`` is filled as nodes are made."""
+    """What all nodes have in common. ``geometries`` and ``seen`` are filled as nodes are made."""
 
     catalogue: Catalogue
     find_holders: FindHolders
     label_keys: set[str]
     names_holders: bool  # some exporter here names holders
     geometries: dict[str, tuple[ReportedProfile, ...]] = field(default_factory=dict)
+    seen: dict[str, Mapping[int, Sighting]] = field(default_factory=dict)  # node → GPU index → what was seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ def assemble(facts: Facts, catalogue: Catalogue, notes: Iterable[Note] = ()) -> 
     ]
     found += _twice(nodes)
     pods = tuple(facts.pods.pods[key] for key in sorted(facts.pods.pods)) if facts.pods else ()
-    return Snapshot(
+    snapshot = Snapshot(
         nodes=tuple(nodes),
         pods=tuple(sorted(pods, key=lambda pod: (pod.namespace, pod.name))),
         notes=tuple(sorted(set(found), key=_note_order)),
@@ -88,6 +91,15 @@ def assemble(facts: Facts, catalogue: Catalogue, notes: Iterable[Note] = ()) -> 
         resource_versions=_versions(facts, nodes),
         taken_at=_taken_at(facts.rows),
     )
+    return replace(snapshot, telemetry=_telemetry(facts, snapshot, shared))
+
+
+def _telemetry(facts: Facts, snapshot: Snapshot, shared: _Shared) -> Telemetry | None:
+    if facts.telemetry is None or facts.telemetry.source == "prometheus":
+        return facts.telemetry and complete(facts.telemetry, snapshot, shared.catalogue)
+    alive = facts.pods.pods if facts.pods else None
+    scraped = (Scraped(node, shared.seen[node.name], shared.find_holders, alive) for node in snapshot.nodes)
+    return of_scrape(facts.telemetry, scraped)
 
 
 def _by_node(facts: Facts, catalogue: Catalogue, notes: list[Note]) -> dict[str, _OfNode]:
@@ -121,7 +133,7 @@ def _node(
     catalogue = shared.catalogue
     inventory, strategy = take_inventory(node, catalogue), strategy_of(node)
     notes += inventory.notes
-    seen = put_together(node, mine.rows, mine.smi, notes)
+    shared.seen[node.name] = seen = put_together(node, mine.rows, mine.smi, notes)
     exported = _exported(mine.exported, inventory.gpus or len(seen))
     drafts = draft_gpus(NodeSources(node, inventory, seen, exported), catalogue, shared.find_holders, notes)
     drafts = tuple(replace(d, gpu=_with_geometry(d.gpu, node, mine.smi, shared, notes)) for d in drafts)

@@ -50,9 +50,7 @@ BOARD_FIELDS = {  # family → value of the whole board, which is repeated on ev
     "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": "energy_millijoules",  # a counter since the driver was loaded
     "dcgm_total_energy_consumption": "energy_millijoules",
 }
-BUILD_INFO = (
-    "dcgm_exporter_build_info"  # not of every build; label `version`, "4.8.3" or DCGM's before it: "4.6.0-4.8.3"
-)
+BUILD_INFO = "dcgm_exporter_build_info"  # not of every build; versions_of reads its label `version`
 BLANK = 2_147_483_632.0  # the smallest blank; no ratio, percentage or MiB of a GPU comes near
 NULLS = ("", "<<<NULL>>>", "N/A", "None")
 MOST_OF_A_RATIO = 1.2  # DCGM normalises some slices a little above 1; what is far above is a wrapped counter

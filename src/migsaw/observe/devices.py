@@ -122,7 +122,8 @@ def _reason(said: str, exporter: str | None) -> str:
     if said.startswith("uid:"):
         return "the series name a pod by its uid only, and kube-state-metrics does not know it"
     if said:
-        return f"the series name pod {said.removeprefix('/')} without a namespace"
+        name = naming.mark("pod", said.removeprefix("/"))
+        return f"the series name pod {name} without a namespace"
     if exporter:
         return "the pod label is the exporter's own, and no other label names a holder"
     return "no label of the series names a pod"

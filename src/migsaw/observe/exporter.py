@@ -18,6 +18,7 @@ from prometheus_client.samples import Sample
 
 from migsaw.errors import InputError, Where
 from migsaw.model.snapshot import Note
+from migsaw.model.telemetry import Telemetry
 from migsaw.observe.dcgm import (
     BOARD_FIELDS,
     BUILD_INFO,
@@ -101,14 +102,13 @@ class Scrape:
         self.families |= other.families
         self.builds |= other.builds
 
-    @property
-    def dcgm_version(self) -> str | None:
-        """None where no text says it, or where they differ."""
-        return _only(versions_of(build)[0] for build in self.builds)
-
-    @property
-    def exporter_version(self) -> str | None:
-        return _only(versions_of(build)[1] for build in self.builds)
+    def telemetry(self) -> Telemetry | None:
+        """What the texts say besides rows; None where there was none. A version that differs among them is unknown."""
+        if not self.rows:
+            return None
+        dcgm, exporter = (_only(versions_of(build)[side] for build in self.builds) for side in (0, 1))
+        families = tuple(sorted(self.families))
+        return Telemetry("exporter", families=families, dcgm_version=dcgm, exporter_version=exporter)
 
 
 def read_metrics(paths: Iterable[Path]) -> Scrape:
@@ -168,7 +168,7 @@ def _check_kind(content: str, file: str) -> None:
 
 
 def _samples(content: str, file: str, scrape: Scrape) -> Iterator[tuple[int, str, Subject, float, float | None]]:
-    """(line, family, subject, value, Unix seconds) of what is read. Labels that were seen before are not parsed again."""
+    """(line, family, subject, value, Unix seconds) of what is read. Labels seen before are not parsed again."""
     known: dict[str, Subject] = {}
     for number, line in _lines(content, scrape.families):
         start, end = max(line.find("{"), 0), line.rfind("}") + 1

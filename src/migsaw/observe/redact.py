@@ -6,15 +6,18 @@ of the world has in common (product names, VM sizes, profile names, resource nam
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import PurePath
 
 from migsaw.model.refs import PodRef
 from migsaw.model.snapshot import Gpu, Instance, Node, Pod, Requirement, Snapshot, Taint, Toleration, Workload
+from migsaw.model.telemetry import Device, Telemetry
 from migsaw.observe import naming
 from migsaw.observe.nodes import POOL_LABELS
 from migsaw.observe.partitioner import MIG_CONFIG
+from migsaw.observe.telemetry import in_order
 
 Hide = Callable[[str, str], str]  # (kind, name) → what is shown
 
@@ -28,6 +31,7 @@ _PUBLIC_KEYS = (
 _PUBLIC_PREFIXES = ("nvidia.com/", "feature.node.kubernetes.io/")
 _PUBLIC_VALUES = ("", "true", "false", "enabled", "disabled", "nvidia")
 _PUBLIC_CONFIGS = ("all-", "current")  # names that mig-parted itself gives
+_QUOTED = re.compile(r"""\w+://[^\s"]+|\b[\w.-]+:\d{2,5}\b|"(?:\\.|[^"\\])*"|`[^`]*`""")
 _PUBLIC_DOMAINS = ("kubernetes.io/", "k8s.io/", "azure.com/", "nvidia.com/")
 
 
@@ -42,6 +46,7 @@ def show_names(snapshot: Snapshot, *, redact: bool) -> Snapshot:
         nodes=tuple(sorted(map(_node, shown.nodes), key=lambda n: n.name)),
         pods=tuple(sorted(map(_pod, shown.pods), key=lambda p: (p.namespace, p.name))),
         resource_versions=dict(sorted(versions.items())),
+        telemetry=_telemetry(shown.telemetry) if shown.telemetry else None,
     )
 
 
@@ -54,7 +59,17 @@ def _hide(kind: str, name: str) -> str:
 def _texts(snapshot: Snapshot, write: Callable[[str], str], file: Callable[[str], str]) -> Snapshot:
     nodes = tuple(replace(n, gpus=tuple(_gpu_texts(g, write) for g in n.gpus)) for n in snapshot.nodes)
     notes = (replace(n, text=write(n.text), file=file(n.file) if n.file else None) for n in snapshot.notes)
-    return replace(snapshot, nodes=nodes, notes=tuple(notes))
+    telemetry = snapshot.telemetry and _telemetry_texts(snapshot.telemetry, write)
+    return replace(snapshot, nodes=nodes, notes=tuple(notes), telemetry=telemetry)
+
+
+def _telemetry_texts(telemetry: Telemetry, write: Callable[[str], str]) -> Telemetry:
+    devices = (
+        replace(device, owner_reason=write(device.owner_reason)) if device.owner_reason else device
+        for device in telemetry.devices
+    )
+    partial = tuple(map(write, telemetry.partial))
+    return replace(telemetry, devices=tuple(devices), partial=partial)
 
 
 def _gpu_texts(gpu: Gpu, write: Callable[[str], str]) -> Gpu:
@@ -91,7 +106,43 @@ def _instance(instance: Instance) -> Instance:
 
 
 def _ref(owner: PodRef | None) -> PodRef | None:
-    return PodRef(_hide("namespace", owner.namespace), _hide("pod", owner.pod)) if owner else None
+    return _hidden_pod(owner) if owner else None
+
+
+def _hidden_pod(ref: PodRef) -> PodRef:
+    return PodRef(_hide("namespace", ref.namespace), _hide("pod", ref.pod))
+
+
+def _telemetry(telemetry: Telemetry) -> Telemetry:
+    """Names of hosts that no Node object is known by are hidden as nodes are: the snapshot shows them as such."""
+    shown: Telemetry = replace(
+        telemetry,
+        devices=tuple(map(_device, telemetry.devices)),
+        boards=tuple(replace(b, node=_node_name(b.node)) for b in telemetry.boards),
+        pods=tuple(replace(use, pod=_hidden_pod(use.pod)) for use in telemetry.pods),
+        nodes=tuple(replace(use, node=_hide("node", use.node)) for use in telemetry.nodes),
+        server=_foreign(telemetry.server) if telemetry.server else None,
+        partial=tuple(map(_foreign, telemetry.partial)),
+    )
+    return in_order(shown)
+
+
+def _device(device: Device) -> Device:
+    return replace(
+        device,
+        node=_node_name(device.node),
+        owner=_ref(device.owner),
+        exporter_pod=_hide("pod", device.exporter_pod) if device.exporter_pod else None,
+    )
+
+
+def _node_name(name: str | None) -> str | None:
+    return None if name is None else _hide("node", name)
+
+
+def _foreign(text: str) -> str:
+    """A sentence that may quote a server: addresses and whatever stands in quotation marks may hold names."""
+    return _QUOTED.sub(lambda found: naming.short_hash("quoted", found[0]), text)
 
 
 def _pod(pod: Pod) -> Pod:

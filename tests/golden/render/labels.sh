@@ -1,5 +1,5 @@
 #!/bin/sh
-# Rendered by migsaw from a plan of snapshot sha256:89d10dfbbf07484aa9c33d154d8238c3d86ea45768ffcca03732d843b9057095
+# Rendered by migsaw from a plan of snapshot sha256:cd22559f9330c8dde749216dc5597343d739236cf3fce6534d2ab8973798d202
 #
 # A label re-cuts its node at once, and whatever still runs on a GPU that it re-cuts fails; GPUs whose layout
 # stays are left alone. For each node: cordon it, wait until nothing uses the GPUs named with it, run its line,
