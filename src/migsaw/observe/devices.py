@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from migsaw.model.refs import PodRef
 from migsaw.model.telemetry import BoardReading, Device, Series
+from migsaw.observe import naming
 from migsaw.observe.hosts import Hosts, shown_name
 from migsaw.observe.joins import Key
 from migsaw.observe.listing import Listing, Sighting
