@@ -3,9 +3,8 @@
 Values that DCGM means as "blank" are dropped by threshold before any arithmetic. Which node a row belongs to, and
 whether its owner is right, is not decided here; neither is how labels and values came.
 
-Sources: dcgm-exporter's label names of 2020 to 2026 and its `etc/default-counters.csv`; the `dcgm_*` names: its
-predecessor of 2018; blanks: `dcgm_structs.h`, DCGM_INT32_BLANK, DCGM_INT64_BLANK, DCGM_FP64_BLANK; DCGM 4.6 renamed
-the `…_ACTIVE` fields to `…_UTIL_RATIO` (`dcgm_fields.h` keeps the old names as aliases of the same units).
+Sources: dcgm-exporter's label names of 2020 to 2026; blanks: `dcgm_structs.h`, DCGM_INT32_BLANK, DCGM_INT64_BLANK,
+DCGM_FP64_BLANK. The names of the fields are in `model/dcgm_fields.py`.
 """
 
 from __future__ import annotations
@@ -19,38 +18,6 @@ from migsaw.model import telemetry
 from migsaw.model.telemetry import OwnerSource
 
 RATIOS = telemetry.RATIOS
-FIELDS = {  # family → signal of a GPU instance, or of a GPU with MIG off
-    "DCGM_FI_PROF_GR_ENGINE_ACTIVE": "graphics",
-    "DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO": "graphics",
-    "DCGM_FI_PROF_SM_ACTIVE": "sm",
-    "DCGM_FI_PROF_SM_UTIL_RATIO": "sm",
-    "DCGM_FI_PROF_SM_OCCUPANCY": "occupancy",
-    "DCGM_FI_PROF_SM_OCCUPANCY_RATIO": "occupancy",
-    "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": "tensor",
-    "DCGM_FI_PROF_TENSOR_UTIL_RATIO": "tensor",
-    "DCGM_FI_PROF_DRAM_ACTIVE": "dram",
-    "DCGM_FI_PROF_DRAM_UTIL_RATIO": "dram",
-    "DCGM_FI_DEV_FB_USED": "used",  # MiB
-    "DCGM_FI_DEV_FB_FREE": "free",  # MiB
-    "DCGM_FI_DEV_GPU_UTIL": "util",  # percent, under its new name too
-    "DCGM_FI_DEV_GPU_UTIL_RATIO": "util",
-    "dcgm_fb_used": "used",
-    "dcgm_fb_free": "free",
-    "dcgm_gpu_utilization": "util",
-}
-BOARD_FIELDS = {  # family → value of the whole board, which is repeated on every instance of it
-    "DCGM_FI_DEV_POWER_USAGE": "power_watts",
-    "DCGM_FI_DEV_BOARD_POWER_WATTS": "power_watts",
-    "dcgm_power_usage": "power_watts",
-    "DCGM_FI_DEV_GPU_TEMP": "temperature_celsius",
-    "DCGM_FI_DEV_GPU_TEMP_CELSIUS": "temperature_celsius",
-    "dcgm_gpu_temp": "temperature_celsius",
-    "DCGM_FI_DEV_SM_CLOCK": "sm_clock_mhz",
-    "dcgm_sm_clock": "sm_clock_mhz",
-    "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": "energy_millijoules",  # a counter since the driver was loaded
-    "dcgm_total_energy_consumption": "energy_millijoules",
-}
-BUILD_INFO = "dcgm_exporter_build_info"  # not of every build; versions_of reads its label `version`
 BLANK = 2_147_483_632.0  # the smallest blank; no ratio, percentage or MiB of a GPU comes near
 NULLS = ("", "<<<NULL>>>", "N/A", "None")
 MOST_OF_A_RATIO = 1.2  # DCGM normalises some slices a little above 1; what is far above is a wrapped counter

@@ -17,12 +17,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from migsaw.errors import InputError, Where
+from migsaw.model.dcgm_fields import BOARD_FIELDS, BUILD_INFO, FIELDS
 from migsaw.model.snapshot import Note
 from migsaw.model.telemetry import Telemetry
 from migsaw.observe.dcgm import (
-    BOARD_FIELDS,
-    BUILD_INFO,
-    FIELDS,
     MOST_OF_A_RATIO,
     RATIOS,
     Identity,

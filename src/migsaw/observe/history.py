@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from migsaw.errors import MigsawError, Where
+from migsaw.model.dcgm_fields import BOARD_FIELDS, BUILD_INFO, FIELDS
 from migsaw.model.refs import PodRef
 from migsaw.model.snapshot import Note
 from migsaw.model.telemetry import NodeUse, PodUse, Telemetry, Window
 from migsaw.observe import azure_monitor, promql
-from migsaw.observe.dcgm import BOARD_FIELDS, BUILD_INFO, FIELDS, NODE_LABELS, RATIOS, versions_of
+from migsaw.observe.dcgm import NODE_LABELS, RATIOS, versions_of
 from migsaw.observe.devices import Names, make_boards, make_devices
 from migsaw.observe.exporter import Row
 from migsaw.observe.hosts import Hosts

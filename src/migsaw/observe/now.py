@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from migsaw.model.dcgm_fields import FIELDS
 from migsaw.model.telemetry import RATIOS
 from migsaw.observe import promql
-from migsaw.observe.dcgm import FIELDS, MOST_OF_A_RATIO, Identity, Subject, is_blank, subject_of
+from migsaw.observe.dcgm import MOST_OF_A_RATIO, Identity, Subject, is_blank, subject_of
 from migsaw.observe.exporter import Row
 from migsaw.observe.measure import Batch, Meter, Signal
 
