@@ -154,3 +154,39 @@ def test_shares_of_a_full_gpu_add_up_and_free_slices_are_nobodys() -> None:
     (alone,) = slice_shares(board, [Placed("2g.20gb")])
     assert math.isclose(alone.share, 2 / 7)  # the rest can still be cut: 3g and 2g
     assert [s.share for s in slice_shares(board, [Placed("3g.40gb")] * 2)] == [0.5, 0.5]  # the stranded slice is theirs
+
+
+def slices(node: int, *profiles: str, held: str | None = None, strategy: str = "mixed") -> Node:
+    """A node with one A100: ``held`` is the first profile's holder, the others are idle."""
+    first = PodRef("ml", held) if held else None
+    owners = [first, *[None] * (len(profiles) - 1)]
+    instances = tuple(
+        Instance(profile, k, None, owner, "made up", "busy" if owner else "idle")
+        for k, (profile, owner) in enumerate(zip(profiles, owners, strict=True))
+    )
+    gpu = Gpu(0, f"GPU-{node}", A100, None, "on", instances=instances)
+    return Node(f"n{node}", SIZE, None, "gpu-operator", None, strategy, "gpu", gpus=(gpu,))  # type: ignore[arg-type]
+
+
+def asks(name: str, resource: str) -> Pod:
+    return Pod("ml", name, None, "Pending", {f"nvidia.com/{resource}": 1})
+
+
+def test_pods_on_slices_that_are_free_already_save_nothing() -> None:
+    """w-c needs the cut of n1: one GPU that need not be bought. w-a and w-b have their slices without it."""
+    held = Pod("ml", "h-0", "n0", "Running", {"nvidia.com/mig-3g.40gb": 1})
+    nodes = (slices(0, "3g.40gb", "2g.20gb", "2g.20gb", held="h-0"), slices(1, "4g.40gb"))
+    pods = (held, asks("w-a", "mig-2g.20gb"), asks("w-b", "mig-2g.20gb"), asks("w-c", "mig-7g.80gb"))
+    savings = make(Snapshot(nodes, pods)).savings
+    assert (savings.gpu_hours, savings.usd) == (1.0, 3.5)
+
+
+def test_a_whole_gpu_made_by_a_cut_is_a_gpu_that_need_not_be_bought() -> None:
+    plan = make(Snapshot((slices(0, "4g.40gb"),), (asks("w-a", "gpu"),)))
+    assert plan.pods[0].reason == Reason.SERVED_AFTER_RECUT
+    assert (plan.savings.gpu_hours, plan.savings.usd) == (1.0, 3.5)
+
+
+def test_a_pod_with_a_slice_of_any_profile_needs_a_gpu() -> None:
+    plan = make(Snapshot((slices(0, *["1g.10gb"] * 7, strategy="single"),), (asks("w-a", "gpu"),)))
+    assert (plan.objective, plan.lower_bound, plan.gap) == (1.0, 1.0, 0.0)

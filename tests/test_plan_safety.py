@@ -8,7 +8,7 @@ import pytest
 
 from migsaw.cli.shared import load_catalogue
 from migsaw.errors import TargetError
-from migsaw.model.fits import Choice, Fit, Fits, WorkloadRef
+from migsaw.model.fits import Choice, Fit, Fits, Option, WorkloadRef
 from migsaw.model.plan import Plan
 from migsaw.model.policy import Policy
 from migsaw.model.reasons import Reason
@@ -179,3 +179,47 @@ def test_a_cut_gpu_leaves_nothing_that_a_slice_could_use() -> None:
     result = plan(node(gpu(0, IDLE)), waiting("3g.40gb"))
     assert result.gpus[0].after == ("1g.10gb", "1g.10gb", "2g.20gb", "3g.40gb") or result.gpus[0].stranded == (0, 0)
     assert result.gpus[0].stranded == (0, 0)
+
+
+@pytest.mark.parametrize("asks", ["nvidia.com/mig-1g.10gb", "nvidia.com/mig-1g.10gb.shared"])
+def test_a_running_pod_that_no_instance_names_holds_any_of_its_profile(asks: str) -> None:
+    runs = Pod("ml", "run-0", "n1", "Running", {asks: 1})
+    result = plan(node(gpu(0, IDLE), gpu(1, replace(IDLE, profile="2g.20gb"))), runs, waiting("7g.80gb"))
+    assert [g.reason for g in result.gpus] == [Reason.MAY_BE_HELD, Reason.RECUT]
+    assert "ml/run-0" in result.gpus[0].text
+
+
+def test_a_running_pod_that_no_gpu_names_holds_any_whole_gpu_of_its_node() -> None:
+    off = gpu(0, mig="off", state="idle")
+    runs = Pod("ml", "run-0", "n1", "Running", {"nvidia.com/gpu": 1})
+    result = plan(node(off, replace(off, index=1)), runs, waiting("3g.40gb"))
+    assert {g.reason for g in result.gpus} == {Reason.MAY_BE_HELD}
+    assert result.steps == ()
+
+
+def test_a_fit_never_leads_to_a_profile_that_policy_forbids() -> None:
+    options = tuple(Option(A100, name, True) for name in ("1g.10gb", "2g.20gb"))
+    fits = Fits((Fit(WorkloadRef("ml", None, "new-0"), "declared", options),))
+    result = plan(node(gpu(0, IDLE)), waiting("2g.20gb"), policy=Policy(profiles=("2g.20gb",)), fits=fits)
+    assert result.pods[0].after is not None
+    assert (result.pods[0].after.profile, result.pods[0].reason) == ("2g.20gb", Reason.SERVED_AFTER_RECUT)
+    refused = plan(node(gpu(0, IDLE)), waiting("2g.20gb"), policy=Policy(profiles=("3g.40gb",)), fits=fits)
+    assert refused.pods[0].reason == Reason.NOT_ALLOWED
+
+
+def test_policy_knows_every_name_of_a_profile() -> None:
+    result = plan(node(gpu(0, IDLE)), waiting("7g.79gb"), policy=Policy(profiles=("7g.80gb",)))
+    assert result.pods[0].reason == Reason.SERVED_AFTER_RECUT
+
+
+def test_only_pods_that_the_cut_serves_are_named_for_it() -> None:
+    """Two free 2g serve two of the three; the cut of the other GPU is for the third alone."""
+    free = Instance("2g.20gb", 3, None, None, "no pod asks for it", "idle")
+    pods = [waiting("2g.20gb", name=f"small-{n}") for n in range(2)] + [waiting("7g.80gb", name="large-0")]
+    result = plan(node(gpu(0, BUSY, free, replace(free, gi_id=4)), gpu(1, IDLE)), *pods)
+    assert "large-0" in result.gpus[1].text
+    assert "small" not in result.gpus[1].text
+    reasons = {pod.name: pod.reason for pod in result.pods}
+    assert reasons == {
+        "large-0": Reason.SERVED_AFTER_RECUT, "small-0": Reason.FITS_FREE_SLICE, "small-1": Reason.FITS_FREE_SLICE,
+    }  # fmt: skip

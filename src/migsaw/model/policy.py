@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from migsaw.model.boards import Board, Profile
+from migsaw.model.boards import Board, Catalogue, Profile
 
 FORBID = {"extra": "forbid"}
 
@@ -39,6 +39,13 @@ class Policy:
 
     def allows(self, profile: Profile) -> bool:
         return self.profiles is None or bool({profile.name, *profile.aliases} & set(self.profiles))
+
+    def names(self, catalogue: Catalogue) -> frozenset[str] | None:
+        """Every name of every allowed profile, aliases too; None: all are allowed."""
+        if self.profiles is None:
+            return None
+        allowed = (p for board in catalogue.boards for p in board.profiles if self.allows(p))
+        return frozenset(name for p in allowed for name in (p.name, *p.aliases)) | frozenset(self.profiles)
 
 
 def recommended(board: Board, holding: tuple[Profile, ...]) -> Profile | None:

@@ -6,7 +6,7 @@ Every fault is an InputError with file, place and field. Whether the demand can 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,7 @@ class _Reader:
     words: DemandFile
     catalogue: Catalogue
     folder: Path
+    meant: dict[str, tuple[Entry, ...]] = field(default_factory=dict)  # name of a board → its entries, as they are met
 
     def demand(self) -> Demand:
         entries = tuple(self._entry(name, words or BoardEntry()) for name, words in self.words.boards.items())
@@ -87,7 +88,7 @@ class _Reader:
             return None
         allowed: set[tuple[str, str]] = set()
         for i, name in enumerate(self.words.policy.profiles):
-            found = {(o.entry, o.profile) for o in _options(name, entries)}
+            found = {(o.entry, o.profile) for o in self._options(name, entries)}
             if not found:
                 raise self._unknown(name, entries, ["policy", "profiles", i])
             allowed |= found
@@ -97,13 +98,30 @@ class _Reader:
         known = ", ".join(dict.fromkeys(p.name for entry in entries for p in entry.board.profiles))
         return self.fault(f"no board of this demand has a profile {name}", place, f"their profiles: {known}")
 
+    def _entries_of(self, board: str, entries: Sequence[Entry]) -> tuple[Entry, ...]:
+        """The entry of that name where it is a name of one's own, else every entry of that board, by any alias."""
+        if board not in self.meant:
+            named = next((entry for entry in entries if entry.name == board and entry.board.key != board), None)
+            found = self.catalogue.find(board)
+            self.meant[board] = (named,) if named else tuple(e for e in entries if found and e.board.key == found.key)
+        return self.meant[board]
+
+    def _options(self, name: str, entries: Sequence[Entry]) -> list[Option]:
+        """Where ``1g.10gb`` or ``BOARD/1g.10gb`` can be had. A bound name means that entry, else all of that board."""
+        bound, slash, bare = name.partition("/")
+        if slash and parse_profile_name(name) is None:
+            exact = [entry for entry in entries if entry.name == bound]
+            entries, name = exact or self._entries_of(bound, entries), bare
+        found = ((entry, entry.board.find(name)) for entry in entries)
+        return [Option(entry.name, profile.name) for entry, profile in found if profile]
+
     # ---- what is needed ---------------------------------------------------------------------------------------
 
     def _instances(
         self, name: str, count: int, entries: Sequence[Entry], allowed: set[tuple[str, str]] | None, key: str
     ) -> Need:
         place = ["instances", name] if key == "instances" else ["policy", "headroom", name]
-        options = _options(name, entries)
+        options = self._options(name, entries)
         if not options:
             raise self._unknown(name, entries, place)
         kept = _permitted(options, allowed)
@@ -146,7 +164,7 @@ class _Reader:
             raise self.fault(f"{words.name} has a count and no profiles", [*place, "profiles"])
         options: list[Option] = []
         for i, name in enumerate(words.profiles):
-            found = _options(name, entries)
+            found = self._options(name, entries)
             if not found:
                 raise self._unknown(name, entries, [*place, "profiles", i])
             options += [option for option in found if option not in options]
@@ -164,7 +182,7 @@ class _Reader:
         options, refused = [], "none of its points is of a board of this demand"
         for point, locate in self._points(words, place):
             why = _why_unusable(words, point, locate)
-            for entry in _entries_of(point.board, entries):
+            for entry in self._entries_of(point.board, entries):
                 option = _option(words, point, entry, locate)
                 if why is None and (allowed is None or (option.entry, option.profile) in allowed):
                     options.append(option)
@@ -200,22 +218,6 @@ def _option(words: WorkloadWords, point: Point, entry: Entry, locate: Locate) ->
         message = f"{words.name}: {entry.board.key} has no profile {point.profile}"
         raise InputError(message, where=locate("profile"), hint=f"its profiles: {names}")
     return Option(entry.name, profile.name, Fraction(point.throughput_per_second), point.batch, point.processes)
-
-
-def _entries_of(board: str, entries: Sequence[Entry]) -> tuple[Entry, ...]:
-    """The entry of that name where it is a name of one's own, else every entry of that board."""
-    named = next((entry for entry in entries if entry.name == board and entry.board.key != board), None)
-    return (named,) if named else tuple(e for e in entries if board in (e.board.key, e.name, *e.board.product_names))
-
-
-def _options(name: str, entries: Sequence[Entry]) -> list[Option]:
-    """Where ``1g.10gb`` or ``BOARD/1g.10gb`` can be had. A bound name means that entry, or else all of that board."""
-    bound, slash, bare = name.partition("/")
-    if slash and parse_profile_name(name) is None:
-        exact = [entry for entry in entries if entry.name == bound]
-        entries, name = exact or _entries_of(bound, entries), bare
-    found = ((entry, entry.board.find(name)) for entry in entries)
-    return [Option(entry.name, profile.name) for entry, profile in found if profile]
 
 
 def _permitted(options: Sequence[Option], allowed: set[tuple[str, str]] | None) -> tuple[Option, ...]:

@@ -7,18 +7,19 @@ that the change would reset. What nobody can name counts as held (design: safety
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 
 from migsaw.errors import TargetError
 from migsaw.model.boards import Board, Catalogue
 from migsaw.model.layouts import Layout, Placed
+from migsaw.model.names import RESOURCE_PREFIX, WHOLE_GPU_RESOURCE, parse_profile_name
 from migsaw.model.plan import Target
 from migsaw.model.policy import Policy
 from migsaw.model.reasons import Because, Reason
-from migsaw.model.snapshot import Gpu, Node, Snapshot
+from migsaw.model.snapshot import Gpu, Node, Pod, Snapshot
 
 WHOLE = "off"  # the item of a whole GPU, MIG off
 ANY_SLICE = "any"  # single strategy: a slice of whatever profile
@@ -77,7 +78,11 @@ def is_single(node: Node) -> bool:
 
 def build_fleet(snapshot: Snapshot, catalogue: Catalogue, policy: Policy, target: Target | None) -> Fleet:
     """Raises :class:`TargetError` when the target fits no node of the snapshot."""
-    nodes = tuple(sorted((n for n in snapshot.nodes if n.gpus), key=lambda n: n.name))
+    pods: dict[str, list[Pod]] = {}
+    for pod in snapshot.pods:
+        pods.setdefault(pod.node or "", []).append(pod)
+    seen = (_with_doubts(n, pods.get(n.name, ()), catalogue) for n in snapshot.nodes if n.gpus)
+    nodes = tuple(sorted(seen, key=lambda n: n.name))
     _check_target(nodes, target, policy)
     gpus = []
     for node in nodes:
@@ -87,6 +92,51 @@ def build_fleet(snapshot: Snapshot, catalogue: Catalogue, policy: Policy, target
             block = node_block or _gpu_block(gpu, boards[gpu.index]) or _neighbour_block(node, gpu)
             gpus.append(FleetGpu(node, gpu, boards[gpu.index], _layout(gpu), _offers(node, gpu), block))
     return Fleet(tuple(gpus), nodes)
+
+
+def _with_doubts(node: Node, pods: Sequence[Pod], catalogue: Catalogue) -> Node:
+    """A running pod for whose request no holding is named may hold anything of that kind on its node.
+
+    ``observe`` settles this itself; a snapshot that was written or merged by other hands may not have.
+    """
+    named = Counter(str(i.owner) for g in node.gpus for i in g.instances if i.owner)
+    named.update(str(g.owner) for g in node.gpus if g.owner)
+    unnamed: dict[str, Pod] = {}
+    for pod in pods:
+        asks = {r: n for r, n in pod.asks.items() if r == WHOLE_GPU_RESOURCE or r.startswith(RESOURCE_PREFIX)}
+        if named[pod.key] < sum(asks.values()):
+            unnamed |= dict.fromkeys(asks, pod)
+    if not unnamed:
+        return node
+    return replace(
+        node, gpus=tuple(_gpu_with_doubts(g, node, unnamed, catalogue.find(g.board or "")) for g in node.gpus)
+    )
+
+
+def _gpu_with_doubts(gpu: Gpu, node: Node, unnamed: Mapping[str, Pod], board: Board | None) -> Gpu:
+    holders = {item_of(resource, board): pod for resource, pod in unnamed.items()}
+
+    def doubt(item: str) -> str | None:
+        pod = holders.get(WHOLE if is_single(node) else item)
+        return f"pod {pod.key} runs here, and nobody says what it holds" if pod else None
+
+    instances = tuple(
+        replace(i, state="unknown", owner_reason=why) if i.state == "idle" and (why := doubt(i.profile)) else i
+        for i in gpu.instances
+    )
+    why = doubt(WHOLE)
+    if not instances and gpu.mig != "on" and gpu.state == "idle" and why:
+        return replace(gpu, state="unknown", owner_reason=why)
+    return replace(gpu, instances=instances)
+
+
+def item_of(resource: str, board: Board | None) -> str:
+    """``off`` for a whole GPU, the board's own name of a profile (7g.79gb → 7g.80gb), else the resource as it is."""
+    if resource == WHOLE_GPU_RESOURCE:
+        return WHOLE
+    name = parse_profile_name(resource)
+    known = board.find(str(name)) if board and name else None
+    return known.name if known else str(name or resource)
 
 
 def _check_target(nodes: tuple[Node, ...], target: Target | None, policy: Policy) -> None:

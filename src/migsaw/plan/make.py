@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from migsaw.fit.rules import fits_of_snapshot
+from migsaw.model.boards import Board
 from migsaw.model.demand import Demand, Entry, plain_demand
 from migsaw.model.fits import Fits
 from migsaw.model.money import PriceTable
@@ -20,7 +21,7 @@ from migsaw.plan.packing import FacetTable, pack
 from migsaw.plan.planner import Draft, Inputs, draft_plan, write_up
 from migsaw.plan.pools import new_pools
 from migsaw.plan.steps import pool_steps
-from migsaw.plan.wants import FitIndex, may_hold_whole
+from migsaw.plan.wants import FitIndex, Items, may_hold_whole
 from migsaw.plan.work import work_of
 
 POOL_TARGETS = (None, "aks")
@@ -121,13 +122,20 @@ def fewest_gpus(draft: Draft, facets: FacetTable) -> int:
             if instance.state != "idle":
                 counts.setdefault(gpu.board.key, Counter())[instance.profile] += 1
     for node, items in draft.assignment.places.values():
-        named = {item: n for item, n in items if item not in (ANY_SLICE, KEPT_SLICE)}
         board = next((g.board for g in draft.fleet.of_node(node) if g.board), None)
         if board is not None and board.key in boards:
+            named = _named(items, board)
             total += named.pop(WHOLE, 0)
             counts.setdefault(board.key, Counter()).update(named)
     demand = plain_demand([Entry(key, board) for key, board in sorted(boards.items())], counts)
     return total + (_whole_bound(demand, facets) if demand.needs else 0)
+
+
+def _named(items: Items, board: Board) -> dict[str, int]:
+    """Items as profiles of the board; a slice of any profile takes at least what the smallest one takes."""
+    named = {item: n for item, n in items if item not in (ANY_SLICE, KEPT_SLICE)}
+    smallest = min(board.profiles, key=lambda p: (p.compute_slices, p.memory_slices or 0, not p.is_plain))
+    return named or {smallest.name: max(n for _, n in items)}
 
 
 def _whole_bound(demand: Demand, facets: FacetTable) -> int:
@@ -160,28 +168,29 @@ def _savings(draft: Draft, inputs: Inputs, facets: FacetTable, prices: PriceTabl
     counts: dict[str, Counter[str]] = {}
     entries: dict[str, Entry] = {}
     cost: dict[str, float | None] = {}
-    for node_name, items in draft.assignment.places.values():
+    for pod, (node_name, items) in draft.assignment.places.items():
         gpus = draft.fleet.of_node(node_name)
         board = next((g.board for g in gpus if g.board), None)
-        if board is None or not any(g.key in draft.after for g in gpus):
+        if board is None or pod in draft.kept:
             continue
         key = f"{board.key} {gpus[0].node.azure_size or ''}"
         entries[key] = Entry(key, board)
         cost[key] = prices.usd_per_gpu_hour(gpus[0].node.azure_size, inputs.catalogue.azure_sizes)
-        named = {i: n for i, n in items if i not in (ANY_SLICE, KEPT_SLICE, WHOLE)}
-        counts.setdefault(key, Counter()).update(named)
+        counts.setdefault(key, Counter()).update(_named(items, board))
     if not any(counts.values()):
         return Savings(0.0, 0.0, "no waiting pod is served by a new cut")
+    whole = {key: mine.pop(WHOLE, 0) for key, mine in counts.items()}
     packing = pack(plain_demand(entries.values(), counts), facets)
-    unpriced = [key for key, n in packing.gpus.items() if n and cost[key] is None]
-    usd = None if unpriced else round(sum(n * (cost[key] or 0.0) for key, n in packing.gpus.items()), 4)
+    gpus_of = {key: packing.gpus[key] + whole[key] for key in entries}
+    unpriced = [key for key, n in gpus_of.items() if n and cost[key] is None]
+    usd = None if unpriced else round(sum(n * (cost[key] or 0.0) for key, n in gpus_of.items()), 4)
     where = (
         f"prices: {prices.describe(sizes)}" if usd is not None else f"money n/a (no price for {', '.join(unpriced)})"
     )
     source = (
         f"per hour: GPUs that the newly served pods would need elsewhere, packed exactly; declared requests; {where}"
     )
-    return Savings(float(packing.total), usd, source)
+    return Savings(float(sum(gpus_of.values())), usd, source)
 
 
 def _notes(inputs: Inputs) -> tuple[str, ...]:

@@ -55,12 +55,27 @@ class Draft:
             found.setdefault(node, []).append((pod, items))
         return {node: tuple(rows) for node, rows in found.items()}
 
+    @cached_property
+    def kept(self) -> frozenset[str]:
+        """Those of them that a slice serves which is free already and stays; all others need the cut of their node."""
+        found: set[str] = set()
+        for node, rows in self.placed.items():
+            free: Counter[str] = Counter()
+            for gpu in self.fleet.of_node(node):
+                if gpu.key not in self.after:
+                    free.update(gpu.offers)
+            for pod, items in rows:
+                if all(free[item] >= n for item, n in items):
+                    free.subtract(dict(items))
+                    found.add(pod)
+        return frozenset(found)
+
 
 def draft_plan(inputs: Inputs) -> Draft:
     fleet = build_fleet(inputs.snapshot, inputs.catalogue, inputs.policy, inputs.target)
     waiting = [p for p in inputs.snapshot.pods if p.node is None]
-    fits = FitIndex(inputs.fits)
-    wants = tuple(want_of(p, fits, inputs.policy) for p in sorted(waiting, key=lambda p: p.key))
+    fits, allowed = FitIndex(inputs.fits), inputs.policy.names(inputs.catalogue)
+    wants = tuple(want_of(p, fits, allowed) for p in sorted(waiting, key=lambda p: p.key))
     classes = classify(wants, fleet)
     cells = build_cells(fleet, classes, inputs.policy, inputs.policy.headroom)
     done = assign([c for c, _ in classes], cells, inputs.policy.headroom)
@@ -176,7 +191,7 @@ def _split(text: str) -> tuple[str, int | None]:
 
 def _because(gpu: FleetGpu, draft: Draft) -> Because:
     if gpu.key in draft.after:
-        mine = [pod for pod, _ in draft.placed.get(gpu.node.name, ())]
+        mine = [pod for pod, _ in draft.placed.get(gpu.node.name, ()) if pod not in draft.kept]
         who = f"for {', '.join(mine[:3])}{' and more' if len(mine) > 3 else ''}" if mine else "for the head-room"
         return Because(Reason.RECUT, f"all it holds is idle; cut anew {who}")
     if gpu.blocked is not None:
@@ -226,11 +241,9 @@ def _waiting(want: Want, inputs: Inputs, draft: Draft) -> PodPlan:
         return PodPlan(pod.namespace, pod.name, because.reason, because.text, None, None, pod.asks)
     node, option = draft.assignment.places[pod.key]
     place = Place(node, _profile_of(option, node, draft))
-    cut = any((g.key in draft.after) for g in draft.fleet.of_node(node))
-    kept = _offered_before(draft.fleet, node, option)
     because = (
         Because(Reason.FITS_FREE_SLICE, f"{place.profile} is free on {node} as it is")
-        if kept and not (cut and not _still_offered(draft, node, option))
+        if pod.key in draft.kept
         else Because(Reason.SERVED_AFTER_RECUT, f"{place.profile} on {node} once its GPUs are cut anew")
     )
     request = _request_change(want, place, draft.fleet)
@@ -256,18 +269,3 @@ def _profile_of(option: tuple[tuple[str, int], ...], node: str, draft: Draft) ->
         if gpu.offers and gpu.key not in draft.after:
             return next((i.profile for i in gpu.gpu.instances if i.state == "idle"), WHOLE)
     return WHOLE
-
-
-def _offered_before(fleet: Fleet, node: str, option: tuple[tuple[str, int], ...]) -> bool:
-    free: Counter[str] = Counter()
-    for gpu in fleet.of_node(node):
-        free.update(gpu.offers)
-    return all(free[item] >= n for item, n in option)
-
-
-def _still_offered(draft: Draft, node: str, option: tuple[tuple[str, int], ...]) -> bool:
-    free: Counter[str] = Counter()
-    for gpu in draft.fleet.of_node(node):
-        if gpu.key not in draft.after:
-            free.update(gpu.offers)
-    return all(free[item] >= n for item, n in option)

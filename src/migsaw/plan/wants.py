@@ -46,7 +46,8 @@ class Want:
         return (_on_board(self.asks, board),)
 
 
-def want_of(pod: Pod, fits: FitIndex, policy: Policy) -> Want:
+def want_of(pod: Pod, fits: FitIndex, allowed: frozenset[str] | None) -> Want:
+    """``allowed``: the names that policy allows to be used, None: all."""
     asks: dict[str, int] = {}
     for resource, number in pod.asks.items():
         name = parse_profile_name(resource)
@@ -56,7 +57,8 @@ def want_of(pod: Pod, fits: FitIndex, policy: Policy) -> Want:
     several = asks.get(WHOLE, 0) > 1
     fit = None if several else fits.of(pod)
     slots = _slots(fit)
-    return Want(pod, items, slots, _refusal(items, slots, policy))
+    permitted = tuple(slot for slot in slots if allowed is None or slot[1] in allowed)
+    return Want(pod, items, permitted, _refusal(items, slots, allowed))
 
 
 class FitIndex:
@@ -102,14 +104,12 @@ def _slots(fit: Fit | None) -> tuple[tuple[str | None, str], ...]:
     return tuple((o.board, o.profile) for o in fit.options if o.fits)
 
 
-def _refusal(items: Items, slots: tuple[tuple[str | None, str], ...], policy: Policy) -> Because | None:
+def _refusal(items: Items, slots: tuple[tuple[str | None, str], ...], allowed: frozenset[str] | None) -> Because | None:
     names = [name for _, name in slots] or [item for item, _ in items if item != WHOLE]
-    if policy.profiles is None or not names:
+    if allowed is None or not names or any(name in allowed for name in names):
         return None
-    if any(name in policy.profiles for name in names):
-        return None
-    allowed = ", ".join(policy.profiles) or "none"
-    return Because(Reason.NOT_ALLOWED, f"policy allows {allowed}; the pod needs {' or '.join(sorted(set(names)))}")
+    text = f"policy allows {', '.join(sorted(allowed)) or 'none'}; the pod needs {' or '.join(sorted(set(names)))}"
+    return Because(Reason.NOT_ALLOWED, text)
 
 
 def _on_board(items: Items, board: Board | None) -> Items:

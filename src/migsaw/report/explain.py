@@ -18,6 +18,7 @@ from migsaw.model.layouts import parse_placed
 from migsaw.model.money import PriceTable
 from migsaw.model.names import parse_profile_name
 from migsaw.model.plan import GpuPlan, Plan, PodPlan, Step
+from migsaw.model.reasons import Reason
 from migsaw.report.capacity import OFF
 from migsaw.report.money import slice_costs, usd
 from migsaw.report.plan import asks, gpu_glyphs, ranges
@@ -65,8 +66,9 @@ def explain_pod(plan: Plan, name: str) -> Explanation:
     if pod is None:
         raise _not_there("pod", name, pods)
     node = pod.after.node if pod.after else None
+    is_cut_for = pod.reason is Reason.SERVED_AFTER_RECUT
     steps = [
-        step for step in plan.steps if name in step.disrupts or (node and step.node == node and pod.before != pod.after)
+        step for step in plan.steps if name in step.disrupts or (node and step.node == node and is_cut_for)
     ]
     rows = [
         ("asks", asks(pod)),
