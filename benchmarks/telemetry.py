@@ -1,8 +1,9 @@
 """How large clusters may be that telemetry is read from: text of dcgm-exporter, and a real Prometheus server.
 
 One function per part. ``exporter``: generated text of many GPU instances, with all families of a full counters file of
-which most are not read; the house allows 20 seconds for 10,000 instances. It reads no data but takes ``--data`` as
-every benchmark does.
+which most are not read; the house allows 20 seconds for 10,000 instances. ``prometheus``: history of 200, 1,000 and
+5,000 GPUs × 7 instances (:mod:`_history`); queries per statistic are to be ceil(series × points ÷ budget), the reader's
+memory below 500 MB. It reads no data but takes ``--data`` as every benchmark does.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import resource
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
+
+from _history import history
 
 from migsaw.observe.exporter import READ, parse_metrics
 
@@ -46,9 +49,13 @@ FAMILIES = (  # dcgm-exporter's default counters and the profiling ones, and a v
 )
 
 
-def exporter(instances: int) -> Iterable[dict[str, Any]]:
+def prometheus(given: argparse.Namespace) -> Iterable[dict[str, Any]]:
+    return history(given.gpus)
+
+
+def exporter(given: argparse.Namespace) -> Iterable[dict[str, Any]]:
     """Text → rows, in one process: seconds, MB of text, and the most memory that the process ever held."""
-    text = exporter_text(instances)
+    text = exporter_text(given.instances)
     start = time.perf_counter()
     scrape = parse_metrics(text, "generated.prom")
     seconds = time.perf_counter() - start
@@ -92,7 +99,10 @@ def _labels(number: int) -> str:
     return ",".join(f'{name}="{value}"' for name, value in shown.items())
 
 
-PARTS: dict[str, Callable[[int], Iterable[dict[str, Any]]]] = {"exporter": exporter}
+PARTS: dict[str, Callable[[argparse.Namespace], Iterable[dict[str, Any]]]] = {
+    "exporter": exporter,
+    "prometheus": prometheus,
+}
 
 
 def main() -> None:
@@ -100,9 +110,10 @@ def main() -> None:
     parser.add_argument("--data", help="not needed here")
     parser.add_argument("--part", choices=PARTS, action="append", help="only this; several times for several")
     parser.add_argument("--instances", type=int, default=10_000, help="of the part exporter")
+    parser.add_argument("--gpus", type=int, nargs="+", default=[200, 1000, 5000], help="of the part prometheus")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
     given = parser.parse_args()
-    rows = [row for part in given.part or PARTS for row in PARTS[part](given.instances)]
+    rows = [row for part in given.part or PARTS for row in PARTS[part](given)]
     if given.output == "json":
         print(json.dumps(rows))
         return

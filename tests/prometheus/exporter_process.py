@@ -1,7 +1,7 @@
 """An exporter of its own process: each scrape is answered with the next frame of a recording.
 
-``python exporter_process.py PORT RECORDING.json``; the recording: a list of [family, labels, values], one value for each
-scrape, null where the series is not there; after the last frame it stays.
+``python exporter_process.py PORT RECORDING.json``. The recording: a list of [family, labels, values], a value for each
+scrape, null where the series is not there; after the last one it stays.
 """
 
 from __future__ import annotations

@@ -322,7 +322,7 @@ def test_queries_are_as_many_as_the_budget_needs(server, telemetry, asked: list[
         assert number(function, OLD) == graphics, function
         assert number(function, "FB_USED") == 1
     assert number("increase", "TOTAL_ENERGY") == 1  # one GPU is never split
-    assert number("> 1 <= 1.2") <= graphics  # asked only where the maximum is above 1
+    assert number("<= 1.2", "> 1") <= graphics  # asked only where the maximum is above 1
 
 
 def test_low_resource_asks_less_and_leaves_the_rest_unknown(server, telemetry, asked: list[str], monkeypatch) -> None:

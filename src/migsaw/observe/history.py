@@ -43,7 +43,7 @@ def _signals(fields: Mapping[str, str], is_board: bool) -> tuple[Signal, ...]:
     return tuple(Signal(name, tuple(mine), _kept(name), is_board=is_board) for name, mine in families.items())
 
 
-def _kept(signal: str) -> str:
+def _kept(signal: str) -> promql.Kept:
     if signal in RATIOS:
         return promql.A_RATIO
     return promql.A_COUNTER if signal == _ENERGY else promql.NO_BLANKS

@@ -17,6 +17,7 @@ from migsaw.model.telemetry import Distribution, Series, Window
 from migsaw.observe import promql
 from migsaw.observe.joins import Join, Key, Shape, Unit, join
 from migsaw.observe.prometheus import Client, QueryError
+from migsaw.observe.promql import Kept
 
 _LOW_BUDGET = 2_000_000
 _ANSWER_BYTES, _ROW_BYTES = 1 << 20, 1 << 12  # a row of an answer has some hundred bytes
@@ -65,7 +66,7 @@ class Signal:
 
     name: str
     families: tuple[str, ...]
-    kept: str  # which samples count, as a comparison of PromQL
+    kept: Kept
     is_board: bool = False
 
     @property
@@ -209,7 +210,7 @@ class _Asking:
         value: Sequence[str] = row["value"]  # type: ignore[assignment]  # [time, "number"]
         return (Key(key.gpu, "", "", "") if self._signal.is_board else key), float(value[1])
 
-    def _vector(self, kept: str) -> str:
+    def _vector(self, kept: Kept) -> str:
         how, whole = self._batch.join, self._signal.is_board
         series = promql.selector(self._signal.families, self._meter.options.matchers, how.matchers)
         return promql.joined(series, kept, how.replaces_for(whole), how.labels(whole))

@@ -1,8 +1,8 @@
 """Questions as text: which samples count, how series of one device are joined, how a window is split by a budget.
 
 Pure strings and numbers. The server does the arithmetic over a subquery, `(vector)[range:step]`; the vector in it has
-dropped blanks and spikes by comparison before anything is aggregated (NaN fails every comparison), and has joined what
-is one device: two scrape jobs, two generations of labels, an exporter that restarted. Nothing here knows the server.
+dropped blanks and spikes by comparison (NaN fails every comparison) and has joined what is one device: two scrape jobs,
+two generations of labels, an exporter that restarted. Nothing here knows the server.
 
 Sampling rule (prometheus.io "Querying basics"): at every whole multiple of the step after the window's start, up to
 its end, the newest sample of at most the server's look-back (5 minutes) counts; an ended series gives none.
@@ -37,11 +37,24 @@ CHANGES = "changes({})"
 INCREASE = "increase({})"
 LATEST = "max_over_time({})"
 
-SHOWN = ""  # every sample, blank or not
-NO_BLANKS = f">= 0 < {BLANK:.0f}"
-A_RATIO = f">= 0 <= {MOST_OF_A_RATIO:g}"
-ABOVE_ONE = f"> 1 <= {MOST_OF_A_RATIO:g}"
-A_COUNTER = ">= 0 < 1e14"  # millijoules pass the blanks of 32 bits; those of 64 bits and of floats begin above this
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Which samples count. ``most`` is compared before series are joined, where NaN fails too.
+
+    ``least`` may come after: a maximum that is too small had nothing better in it, and joined series have fewer labels,
+    so that a comparison costs half.
+    """
+
+    most: str = ""
+    least: str = ""
+
+
+SHOWN = Kept()  # every sample, blank or not
+NO_BLANKS = Kept(f"< {BLANK:.0f}", ">= 0")
+A_RATIO = Kept(f"<= {MOST_OF_A_RATIO:g}", ">= 0")
+ABOVE_ONE = Kept(f"<= {MOST_OF_A_RATIO:g}", "> 1")
+A_COUNTER = Kept("< 1e14", ">= 0")  # millijoules pass the blanks of 32 bits; those of 64 bits and of floats do not
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +85,12 @@ def selector(families: Sequence[str], matchers: Sequence[str] = (), any_of: Sequ
     return parts[0] if len(parts) == 1 else f"({' or '.join(parts)})"
 
 
-def joined(vector: str, kept: str, replaces: Sequence[Replace], labels: Sequence[str]) -> str:
+def joined(vector: str, kept: Kept, replaces: Sequence[Replace], labels: Sequence[str]) -> str:
     """One series per device: what ``kept`` lets through, the largest of what has the same ``labels``."""
-    text = f"{vector} {kept}".strip()
+    text = f"{vector} {kept.most}".strip()
     for r in replaces:
         text = f"label_replace({text}, {quote(r.target)}, {quote(r.value)}, {quote(r.source)}, {quote(r.pattern)})"
-    return f"max by ({', '.join(labels)}) ({text})"
+    return f"max by ({', '.join(labels)}) ({text}) {kept.least}".strip()
 
 
 def over(function: str, vector: str, window: Window) -> str:
