@@ -40,6 +40,7 @@ class Draft:
     doubt: str | None = None
     has_process: bool = False
     is_only_labelled: bool = False
+    shown_mib: int | None = None  # memory as the exporter or nvidia-smi shows it, not the catalogue's
 
 
 def draft_instances(
@@ -97,6 +98,7 @@ def _draft(
         doubt,
         has_process=any(device.has_process for device in devices),
         is_only_labelled=profile in labels and not is_confirmed,
+        shown_mib=shown,
     )
 
 
@@ -224,7 +226,9 @@ def doubt_labels(drafts: Sequence[Draft], advertised: Counter[str]) -> tuple[Dra
     if len(drafts) != advertised.total():
         return tuple(drafts)
     return tuple(
-        replace(d, instance=replace(d.instance, profile=UNKNOWN, memory_mib=Memory(d.instance.memory_mib.used)))
+        replace(
+            d, instance=replace(d.instance, profile=UNKNOWN, memory_mib=Memory(d.instance.memory_mib.used, d.shown_mib))
+        )
         if d.is_only_labelled and d.instance.profile not in advertised
         else d
         for d in drafts
