@@ -225,14 +225,12 @@ def doubt_labels(drafts: Sequence[Draft], advertised: Counter[str]) -> tuple[Dra
     """
     if len(drafts) != advertised.total():
         return tuple(drafts)
-    return tuple(
-        replace(
-            d, instance=replace(d.instance, profile=UNKNOWN, memory_mib=Memory(d.instance.memory_mib.used, d.shown_mib))
-        )
-        if d.is_only_labelled and d.instance.profile not in advertised
-        else d
-        for d in drafts
-    )
+    return tuple(_unnamed(d) if d.is_only_labelled and d.instance.profile not in advertised else d for d in drafts)
+
+
+def _unnamed(draft: Draft) -> Draft:
+    bare = replace(draft.instance, profile=UNKNOWN, memory_mib=Memory(draft.instance.memory_mib.used, draft.shown_mib))
+    return replace(draft, instance=bare)
 
 
 def name_the_unknown(drafts: Sequence[Draft], advertised: Counter[str], board: Board | None) -> tuple[Draft, ...]:
