@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from migsaw.render.document import RenderedFile
 
-TARGETS = ("mig-manager", "aks", "azureml", "kubernetes", "dra", "device-plugin", "nvidia-smi")
+TARGETS = ("mig-manager", "aks", "azureml", "kubernetes", "dra", "device-plugin", "nvidia-smi", "telemetry")
 
 
 @click.command()
@@ -27,7 +27,10 @@ TARGETS = ("mig-manager", "aks", "azureml", "kubernetes", "dra", "device-plugin"
     "--allow-mixed", is_flag=True, help="azureml: also types that ask for nvidia.com/mig-…, undocumented there."
 )
 def command(plan: Path, target: str, out: Path, allow_mixed: bool) -> None:
-    """The objects that carry out PLAN, or a refusal by name. Nothing is applied, nothing written outside --out."""
+    """The objects that carry out PLAN, or a refusal by name. Nothing is applied, nothing written outside --out.
+
+    telemetry, for any plan: what makes dcgm-exporter and Prometheus measure its instances.
+    """
     from migsaw.model.plan import Plan
     from migsaw.observe import documents
     from migsaw.render.document import Options
@@ -63,7 +66,7 @@ def _refuse_leftovers(out: Path, files: Sequence[RenderedFile]) -> None:
     from migsaw.render.document import MARK
 
     mine = {out / file.path for file in files}
-    for path in sorted(out.glob("*")) if out.is_dir() else ():
+    for path in sorted((*out.glob("*"), *out.glob("*/*"))) if out.is_dir() else ():
         if path in mine or not path.is_file():
             continue
         with path.open("rb") as opened:

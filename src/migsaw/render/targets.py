@@ -1,18 +1,20 @@
 """A plan and a target become the files to apply, or a refusal by name. Nothing is approximated and nothing is written.
 
 A plan that was made for a target is rendered for that one only: what the target cannot express shaped the plan. A plan
-made for none is rendered for every target that can express all of it.
+made for none is rendered for every target that can express all of it. Telemetry carries out nothing, so it is rendered
+for any plan and no plan is made for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from migsaw.errors import TargetError
 from migsaw.model.boards import Catalogue
 from migsaw.model.plan import Plan, Target
-from migsaw.render import aks, azureml, device_plugin, dra, kubernetes, mig_manager, nvidia_smi
+from migsaw.render import aks, azureml, device_plugin, dra, kubernetes, mig_manager, nvidia_smi, telemetry
 from migsaw.render.document import Options, RenderedFile
 
 Renderer = Callable[[Plan, Catalogue, Options], tuple[RenderedFile, ...]]
@@ -36,8 +38,12 @@ WAYS: Mapping[Target, Way] = {
 }
 
 
-def render(plan: Plan, target: Target, catalogue: Catalogue, options: Options) -> tuple[RenderedFile, ...]:
+def render(
+    plan: Plan, target: Target | Literal["telemetry"], catalogue: Catalogue, options: Options
+) -> tuple[RenderedFile, ...]:
     """The files for the target, in order of their paths. Raises :class:`TargetError`: nothing may be written then."""
+    if target == "telemetry":
+        return _in_order(telemetry.render(plan, catalogue, options))
     if plan.target is not None and plan.target != target:
         raise TargetError(
             f"the plan was made for {plan.target}, not for {target}",
@@ -50,4 +56,8 @@ def render(plan: Plan, target: Target, catalogue: Catalogue, options: Options) -
             f"the plan makes node pool {pools[0]}, which {target} cannot",
             hint=f"`migsaw plan SNAPSHOT --for {target}` plans what it can do, --for aks the pools",
         )
-    return tuple(sorted(way.renderer(plan, catalogue, options), key=lambda file: file.path))
+    return _in_order(way.renderer(plan, catalogue, options))
+
+
+def _in_order(files: tuple[RenderedFile, ...]) -> tuple[RenderedFile, ...]:
+    return tuple(sorted(files, key=lambda file: file.path))
