@@ -49,18 +49,13 @@ class Unit(NamedTuple):
     name: str
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Shape:
-    """What the series of one unit look like. It grows as series are listed."""
+    """What a series looks like: by which label its unit is named, which labels say something."""
 
-    labels: set[str]  # under which the unit's name stands
-    flags: set[str]
-    own_pods: set[str]  # exporters that their name does not give away
-
-    def add(self, other: Shape) -> None:
-        self.labels |= other.labels
-        self.flags |= other.flags
-        self.own_pods |= other.own_pods
+    known_by: str
+    flags: frozenset[str]
+    own_pod: str | None = None  # an exporter that its name does not give away
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +111,8 @@ def place(labels: Mapping[str, str]) -> tuple[Key, Unit, Shape, Subject] | None:
         known_by = next((label for label in PLACE_LABELS if labels.get(label)), PLACE_LABELS[-1])
         unit = Unit("place", labels.get(known_by, ""))
     gi = "" if identity.gi_id is None else str(identity.gi_id)
-    own_pods = {own} if own and _OWN_NAME not in own else set()
-    return Key(gpu, gi, subject.profile or "", _owner(subject)), unit, Shape({known_by}, flags, own_pods), subject
+    shape = Shape(known_by, frozenset(flags), own if own and _OWN_NAME not in own else None)
+    return Key(gpu, gi, subject.profile or "", _owner(subject)), unit, shape, subject
 
 
 def _owner(subject: Subject) -> str:
@@ -126,21 +121,24 @@ def _owner(subject: Subject) -> str:
     return f"uid:{subject.owner_uid}" if subject.owner_uid else ""
 
 
-def join(units: Iterable[tuple[Unit, Shape]], *, is_everything: bool = False) -> Join:
-    """One batch: units of one kind. ``is_everything``: there is no other batch, so the units need not be named."""
-    chosen = list(units)
-    shape = Shape(set(), set(), set())
-    for _, mine in chosen:
-        shape.add(mine)
-    by_uuid = chosen[0][0].by == "uuid"
-    names = tuple(sorted(unit.name for unit, _ in chosen))
-    matchers = () if is_everything else tuple(Matcher(label, names) for label in sorted(shape.labels))
+def join(units: Sequence[Unit], shapes: Iterable[Shape], *, is_everything: bool = False) -> Join:
+    """One batch: units of one kind and all shapes of their series.
+
+    ``is_everything``: there is no other batch, so the units need not be named.
+    """
+    seen = set(shapes)
+    flags = {flag for shape in seen for flag in shape.flags}
+    own_pods = sorted({shape.own_pod for shape in seen if shape.own_pod})
+    by_uuid = units[0].by == "uuid"
+    names = tuple(sorted(unit.name for unit in units))
+    known_by = sorted({shape.known_by for shape in seen})
+    matchers = () if is_everything else tuple(Matcher(label, names) for label in known_by)
     replaces: list[Replace] = []
-    gpu = (_merge("gpu", UUID_LABELS, shape.flags, replaces) or UUID_LABELS[0],) if by_uuid else _WHERE_LABELS
-    gi = _merge("gi", GI_LABELS, shape.flags, replaces)
-    profile = _merge("profile", PROFILE_LABELS, shape.flags, replaces)
-    namespace, pod = _merge_owner(shape, replaces)
-    uid = _uid(shape, pod, replaces)
+    gpu = (_merge("gpu", UUID_LABELS, flags, replaces) or UUID_LABELS[0],) if by_uuid else _WHERE_LABELS
+    gi = _merge("gi", GI_LABELS, flags, replaces)
+    profile = _merge("profile", PROFILE_LABELS, flags, replaces)
+    namespace, pod = _merge_owner(flags, own_pods, replaces)
+    uid = _uid(flags, pod, replaces)
     return Join(matchers, tuple(replaces), gpu, gi, profile, namespace, pod, uid)
 
 
@@ -158,23 +156,23 @@ def _merge(name: str, sources: Sequence[str], flags: set[str], replaces: list[Re
     return target
 
 
-def _merge_owner(shape: Shape, replaces: list[Replace]) -> tuple[str | None, str | None]:
+def _merge_owner(flags: set[str], own_pods: Sequence[str], replaces: list[Replace]) -> tuple[str | None, str | None]:
     """Namespace and pod go together. The scrape target's own pod is no holder, and another one after a restart."""
-    there = [(space, pod) for space, pod in reversed(OWNER_LABELS) if pod in shape.flags]
-    if len(there) <= 1 and not (_OWN in shape.flags and there == [OWNER_LABELS[-1]]):
+    there = [(space, pod) for space, pod in reversed(OWNER_LABELS) if pod in flags]
+    if len(there) <= 1 and not (_OWN in flags and there == [OWNER_LABELS[-1]]):
         return there[0] if there else (None, None)
     targets = ("migsaw_namespace", "migsaw_pod")
     for pair in there:
         replaces += [Replace(target, "$1", label, "(.+)") for target, label in zip(targets, pair, strict=True)]
-        if pair == OWNER_LABELS[-1] and _OWN in shape.flags:
-            own = "|".join([f".*{_OWN_NAME}.*", *map(literal, sorted(shape.own_pods))])
+        if pair == OWNER_LABELS[-1] and _OWN in flags:
+            own = "|".join([f".*{_OWN_NAME}.*", *map(literal, own_pods)])
             replaces += [Replace(target, "", pair[1], own) for target in targets]
     return targets
 
 
-def _uid(shape: Shape, pod: str | None, replaces: list[Replace]) -> str | None:
+def _uid(flags: set[str], pod: str | None, replaces: list[Replace]) -> str | None:
     """A pod's uid counts only where nobody says its name: the name stays when the pod is made again."""
-    if _UID not in shape.flags:
+    if _UID not in flags:
         return None
     if pod is None:
         return _UID

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from migsaw.model.telemetry import OwnerSource, Window
 from migsaw.observe import promql
@@ -17,6 +17,7 @@ from migsaw.observe.dcgm import GI_LABELS, OWNER_LABELS, PROFILE_LABELS, UUID_LA
 from migsaw.observe.joins import PLACE_LABELS, Key, Shape, Unit, place
 from migsaw.observe.prometheus import Client, QueryError
 
+T = TypeVar("T")
 _NOT_THERE = (400, 404, 405, 501)  # Mimir, Cortex and proxies may not offer these addresses
 _FAMILY = '{__name__=~"DCGM_.*|dcgm_.*"'
 # what a count is grouped by where series are not listed
@@ -64,9 +65,9 @@ class Listed:
 class Listing:
     """All signals. ``devices``: in the hands of whom, and what was seen of it, in order of discovery."""
 
-    devices: dict[Key, set[Sighting]] = field(default_factory=dict)
+    devices: dict[Key, tuple[Sighting, ...]] = field(default_factory=dict)
     units: dict[str, Unit] = field(default_factory=dict)  # by GPU
-    shapes: dict[Unit, Shape] = field(default_factory=dict)
+    shapes: dict[Unit, tuple[Shape, ...]] = field(default_factory=dict)
     signals: dict[str, Listed] = field(default_factory=dict)
     warnings: set[str] = field(default_factory=set)
 
@@ -90,10 +91,10 @@ def list_signal(
     client: Client, listing: Listing, signal: str, names: Sequence[str], window: Window, matchers: Sequence[str]
 ) -> None:
     """Adds the series of one signal. Raises :class:`QueryError`."""
-    selector = promql.selector(names, matchers)
+    selector, shrink = promql.selector(names, matchers), _Shrink()
     form = {"match[]": [selector], "start": f"{window.start:.3f}", "end": f"{window.end:.3f}"}
     try:
-        answer = client.ask("series", form, lambda labels: (_shrink(labels), 1))
+        answer = client.ask("series", form, lambda labels: (shrink(labels), 1))
     except QueryError as problem:
         if problem.status not in _NOT_THERE:
             raise
@@ -101,7 +102,7 @@ def list_signal(
         count = f"count by ({', '.join(_TOLD_APART)}) (last_over_time({selector}[{milliseconds}ms]))"
         asked = {"query": count, "time": f"{window.end:.3f}"}
         answer = client.ask(
-            "query", asked, lambda row: (_shrink(row["metric"]), int(float(row["value"][1]))), result="vector"
+            "query", asked, lambda row: (shrink(row["metric"]), int(float(row["value"][1]))), result="vector"
         )
     listing.warnings |= set(answer.warnings)
     listed = listing.signals.setdefault(signal, Listed())
@@ -110,45 +111,55 @@ def list_signal(
             _add(listing, listed, small, number)
 
 
-@dataclass(frozen=True, slots=True)
-class _Small:
-    """What is kept of a label set until the answer is known to be whole."""
+class _Small(NamedTuple):
+    """What is kept of a label set until the answer is known to be whole. All but the key repeats from row to row."""
 
     name: str
     key: Key
     unit: Unit
-    labels: frozenset[str]
-    flags: frozenset[str]
-    own_pods: frozenset[str]
+    shape: Shape
     sighting: Sighting
 
 
-def _shrink(labels: Mapping[str, Any]) -> _Small | None:
-    found = place(labels)
-    if found is None:
-        return None
-    key, unit, shape, subject = found
-    key = Key(*map(sys.intern, key))
-    own, flags = frozenset(shape.own_pods), frozenset(map(sys.intern, shape.flags))
-    name = sys.intern(labels["__name__"])
-    return _Small(name, key, unit, frozenset(shape.labels), flags, own, _sighting(subject))
+class _Shrink:
+    """One object for what is equal: a server of 35,000 series has few shapes and a node's devices one exporter."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Any] = {}
+
+    def __call__(self, labels: Mapping[str, Any]) -> _Small | None:
+        found = place({sys.intern(name): sys.intern(value) for name, value in labels.items()})
+        if found is None:
+            return None
+        key, unit, shape, subject = found
+        return _Small(
+            labels["__name__"],
+            Key(*map(sys.intern, key)),
+            self._one(unit),
+            self._one(shape),
+            self._one(_sighting(subject)),
+        )
+
+    def _one(self, value: T) -> T:
+        known: T = self._known.setdefault(value, value)
+        return known
 
 
 def _sighting(subject: Subject) -> Sighting:
-    hints = tuple((sys.intern(kind), sys.intern(name)) for kind, name in subject.identity.hints)
-    model = sys.intern(subject.model) if subject.model else None
-    exporter = sys.intern(subject.exporter_pod) if subject.exporter_pod else None
-    return Sighting(hints, subject.identity.index, model, subject.owner_source, exporter, subject.has_claim)
+    identity = subject.identity
+    return Sighting(
+        identity.hints, identity.index, subject.model, subject.owner_source, subject.exporter_pod, subject.has_claim
+    )
 
 
 def _add(listing: Listing, listed: Listed, small: _Small, number: int) -> None:
-    listing.devices.setdefault(small.key, set()).add(small.sighting)
+    seen = listing.devices.get(small.key, ())
+    if small.sighting not in seen:
+        listing.devices[small.key] = (*seen, small.sighting)
     listing.units.setdefault(small.key.gpu, small.unit)
-    shape = Shape(set(small.labels), set(small.flags), set(small.own_pods))
-    if small.unit in listing.shapes:
-        listing.shapes[small.unit].add(shape)
-    else:
-        listing.shapes[small.unit] = shape
+    shapes = listing.shapes.get(small.unit, ())
+    if small.shape not in shapes:
+        listing.shapes[small.unit] = (*shapes, small.shape)
     listed.series[small.unit] = listed.series.get(small.unit, 0) + number
-    listed.families[small.key] = min(small.name, listed.families.get(small.key, small.name))
+    listed.families[small.key] = min(sys.intern(small.name), listed.families.get(small.key, small.name))
     listed.instances.setdefault(small.key.gpu, set()).add(small.key.gi)

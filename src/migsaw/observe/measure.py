@@ -120,7 +120,7 @@ class Meter:
     options: HistoryOptions
     partial: dict[str, None]
 
-    def batches(self, series: Mapping[Unit, int], shapes: Mapping[Unit, Shape]) -> list[Batch]:
+    def batches(self, series: Mapping[Unit, int], shapes: Mapping[Unit, Iterable[Shape]]) -> list[Batch]:
         """GPUs with and without a UUID apart: they are named by other labels."""
         kinds = sorted({unit.by for unit in series}, reverse=True)
         found = []
@@ -129,7 +129,7 @@ class Meter:
             parts = promql.split(mine, self.window.points, self.options.budget)
             for part in parts:
                 is_everything = len(parts) == len(kinds) == 1
-                how = join([(unit, shapes[unit]) for unit in part], is_everything=is_everything)
+                how = join(part, (s for unit in part for s in shapes[unit]), is_everything=is_everything)
                 found.append(Batch(part, how, sum(mine[unit] for unit in part)))
         return found
 

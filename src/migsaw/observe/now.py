@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 
 from migsaw.model.dcgm_fields import FIELDS
@@ -41,8 +42,8 @@ def _ask(meter: Meter, signal: Signal, batch: Batch) -> list[tuple[str, Subject,
 
 
 def _small(row: Mapping[str, Mapping[str, str]]) -> tuple[str, Subject, float]:
-    labels, value = row["metric"], row["value"]
-    return labels["__name__"], subject_of(labels), float(value[1])  # type: ignore[index]  # [time, "number"]
+    labels = {name: sys.intern(text) for name, text in row["metric"].items()}  # most repeat from row to row
+    return labels["__name__"], subject_of(labels), float(row["value"][1])  # type: ignore[index]  # [time, "number"]
 
 
 def _add(row: Row, key: str, subject: Subject, value: float) -> None:
