@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from _history import history
-
 from migsaw.observe.exporter import READ, parse_metrics
 
 PER_GPU = 7  # 1g.5gb instances of an A100

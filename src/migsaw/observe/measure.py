@@ -98,12 +98,11 @@ class Measured:
         number = math.nan if column is None else float(column[self.keys[key]])
         return number if math.isfinite(number) else None
 
-    def put(self, statistic: str, rows: Iterable[tuple[Key, float]]) -> int:
-        """How many rows could not be taken: of no listed device, or no number."""
+    def put(self, statistic: str, rows: Iterable[tuple[int | None, float]]) -> int:
+        """Numbers by the place of their key. How many could not be taken: of no listed device, or no number."""
         column = self.numbers.setdefault(statistic, np.full(len(self.keys), math.nan))
         strange = 0
-        for key, number in rows:
-            at = self.keys.get(key)
+        for at, number in rows:
             if at is None or not math.isfinite(number):
                 strange += 1
             else:  # two rows of one device differ in a label that neither should have: the larger
@@ -205,10 +204,12 @@ class _Asking:
             self._say(f"{strange} of {len(answer.rows)} answers ({_WORDS[statistic]}) are no number of a listed device")
         return sum(number for _, number in answer.rows)
 
-    def _row(self, row: Mapping[str, Mapping[str, str]]) -> tuple[Key, float]:
+    def _row(self, row: Mapping[str, Mapping[str, str]]) -> tuple[int | None, float]:
+        """(place of the key, number): the labels of a row are not kept."""
         key = self._batch.join.key(row["metric"])
         value: Sequence[str] = row["value"]  # type: ignore[assignment]  # [time, "number"]
-        return (Key(key.gpu, "", "", "") if self._signal.is_board else key), float(value[1])
+        key = Key(key.gpu, "", "", "") if self._signal.is_board else key
+        return self._measured.keys.get(key), float(value[1])
 
     def _vector(self, kept: Kept) -> str:
         how, whole = self._batch.join, self._signal.is_board

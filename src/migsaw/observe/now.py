@@ -21,29 +21,30 @@ def read_now(meter: Meter, signals: Sequence[tuple[Signal, Sequence[Batch]]]) ->
     Raises :class:`migsaw.observe.prometheus.QueryError`.
     """
     rows: dict[Identity, Row] = {}
-    subjects: dict[Subject, Subject] = {}  # labels repeat from family to family: kept once
+    known: dict[Subject, Subject] = {}  # labels repeat from family to family: kept once
     for signal, batches in signals:
         for batch in batches:
-            for name, subject, value in _ask(meter, signal, batch):
+            for name, subject, value in _ask(meter, signal, batch, known):
                 identity = subject.identity
                 if subject.is_other_device or (identity.index is None and identity.uuid is None):
                     continue
                 if identity not in rows:
                     rows[identity] = Row(identity, meter.client.server.shown, len(rows) + 1, seconds=meter.window.end)
-                _add(rows[identity], FIELDS[name], subjects.setdefault(subject, subject), value)
+                _add(rows[identity], FIELDS[name], subject, value)
     return list(rows.values())
 
 
-def _ask(meter: Meter, signal: Signal, batch: Batch) -> list[tuple[str, Subject, float]]:
+def _ask(meter: Meter, signal: Signal, batch: Batch, known: dict[Subject, Subject]) -> list[tuple[str, Subject, float]]:
+    def small(row: Mapping[str, Mapping[str, str]]) -> tuple[str, Subject, float]:
+        labels = {name: sys.intern(text) for name, text in row["metric"].items()}  # most repeat from row to row
+        subject = subject_of(labels)
+        value: Sequence[str] = row["value"]  # type: ignore[assignment]  # [time, "number"]
+        return labels["__name__"], known.setdefault(subject, subject), float(value[1])
+
     query = promql.selector(signal.families, meter.options.matchers, batch.join.matchers)
     form = {"query": query, "time": f"{meter.window.end:.3f}"}
     limit = (1 << 20) + _ROW_BYTES * batch.series
-    return meter.client.ask("query", form, _small, result="vector", limit_bytes=limit).rows
-
-
-def _small(row: Mapping[str, Mapping[str, str]]) -> tuple[str, Subject, float]:
-    labels = {name: sys.intern(text) for name, text in row["metric"].items()}  # most repeat from row to row
-    return labels["__name__"], subject_of(labels), float(row["value"][1])  # type: ignore[index]  # [time, "number"]
+    return meter.client.ask("query", form, small, result="vector", limit_bytes=limit).rows
 
 
 def _add(row: Row, key: str, subject: Subject, value: float) -> None:
