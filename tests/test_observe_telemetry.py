@@ -13,6 +13,7 @@ import exporter_texts as texts
 from cluster_files import SYSTEM_POD, Files, lgi_table, mixed, pod, series, slice_lines, whole_lines
 from exporter_texts import A100, BLANKS, EXPORTER, FIELDS, LABELS, NODE, UIDS, Thing
 from migsaw.cli.shared import load_catalogue
+from migsaw.errors import InputError
 from migsaw.model.refs import PodRef
 from migsaw.model.snapshot import Activity
 from migsaw.model.telemetry import BoardReading, Device, Distribution, Series
@@ -228,6 +229,27 @@ def test_of_two_scrapes_the_larger_value_counts_and_a_blank_does_not(tmp_path):
         assert device.series == {"sm": Series("DCGM_FI_PROF_SM_ACTIVE", 1, single(0.6))}
 
 
+@pytest.mark.parametrize("values", [(0.3, 187432.0), (187432.0, 0.3)])
+def test_a_spike_beside_a_good_copy_is_no_lost_sample(tmp_path, values):
+    lines = instance_7(*(("DCGM_FI_PROF_SM_ACTIVE", value) for value in values))
+    (device,) = Files(tmp_path).observe(metrics=lines).telemetry.devices
+    assert device.series["sm"] == Series("DCGM_FI_PROF_SM_ACTIVE", 1, single(0.3))
+
+
+@pytest.mark.parametrize("watts", [(250, 249), (249, 250)])
+def test_of_two_scrapes_the_larger_board_value_counts(tmp_path, watts):
+    lines = instance_7(*(("DCGM_FI_DEV_POWER_USAGE", value) for value in watts))
+    (board,) = Files(tmp_path).observe(metrics=lines).telemetry.boards
+    assert (board.power_watts, board.repeated_on) == (single(250.0), 1)
+
+
+def test_a_line_of_no_name_is_not_read_though_its_labels_are_known(tmp_path):
+    lines = slice_lines("1g.5gb", 7)
+    odd = "what is this" + lines[0][lines[0].index("{") :]
+    with_odd, without = (Files(tmp_path).observe(metrics=given).telemetry for given in ([*lines, odd], lines))
+    assert with_odd == without
+
+
 def test_the_time_of_a_series_is_that_of_its_newest_sample(tmp_path):
     lines = [f"{line} {1764547200000 + n * 1000}" for n, line in enumerate(slice_lines("1g.5gb", 7))]
     (device,) = Files(tmp_path).observe(metrics=lines).telemetry.devices
@@ -242,6 +264,14 @@ def test_a_shared_instance_is_shown_in_the_hands_of_each_holder(tmp_path):
     devices = Files(tmp_path).observe(metrics=lines).telemetry.devices
     assert [str(d.owner) for d in devices] == ["ml/a", "ml/b"]
     assert {d.series["used"].values.peak for d in devices} == {900}
+
+
+def test_of_several_holders_those_that_finished_hold_nothing(tmp_path):
+    lines = [line for name in ("a", "b") for line in slice_lines("1g.5gb", 7, namespace="ml", pod=name)]
+    ask = {"nvidia.com/mig-1g.5gb": 1}
+    pods = [pod("ml/a", ask, "n1", phase="Failed"), pod("ml/b", ask, "n1"), SYSTEM_POD]
+    (device,) = Files(tmp_path).observe(nodes=[mixed("n1", {"1g.5gb": 1})], pods=pods, metrics=lines).telemetry.devices
+    assert (str(device.owner), device.owner_source) == ("ml/b", "label")
 
 
 def test_an_owner_inferred_by_counting_says_so(tmp_path):
@@ -293,6 +323,28 @@ def test_the_drivers_list_beats_the_label(tmp_path):
     listed = f"GPU 0: {A100} (UUID: {texts.uuid(0)})\n  MIG 2g.10gb     Device  0: (UUID: MIG-{texts.uuid(0)}/5/0)\n"
     (device,) = Files(tmp_path).observe(metrics=slice_lines("1g.5gb", 5), smi={"n1.list.txt": listed}).telemetry.devices
     assert (device.profile, device.profile_label) == ("2g.10gb", "1g.5gb")
+
+
+def test_a_compute_instance_in_the_drivers_list_is_no_profile(tmp_path):
+    listed = f"GPU 0: {A100} (UUID: {texts.uuid(0)})\n"
+    listed += f"  MIG 1c.2g.10gb  Device  0: (UUID: MIG-{texts.uuid(0)}/5/0)\n"
+    (device,) = (
+        Files(tmp_path).observe(metrics=slice_lines("2g.10gb", 5), smi={"n1.list.txt": listed}).telemetry.devices
+    )
+    assert (device.profile, device.profile_label) == ("2g.10gb", None)
+
+
+def test_a_node_that_does_not_say_all_overrules_no_label(tmp_path):
+    node = mixed("n1", {"2g.10gb": 1})
+    del node["metadata"]["labels"]["nvidia.com/mig.strategy"]
+    (device,) = Files(tmp_path).observe(nodes=[node], metrics=labelled(100, 100)).telemetry.devices
+    assert device.profile == "3g.20gb"
+
+
+def test_the_capacity_of_a_corrected_profile_is_the_catalogues_where_nobody_measured(tmp_path):
+    lines = [series("DCGM_FI_PROF_SM_ACTIVE", 0.5, GPU_I_PROFILE="<<<NULL>>>", GPU_I_ID="5")]
+    (gpu,) = Files(tmp_path).observe(nodes=[mixed("n1", {"2g.10gb": 1})], metrics=lines).nodes[0].gpus
+    assert [(i.profile, i.memory_mib.capacity) for i in gpu.instances] == [("2g.10gb", 9856)]
 
 
 def test_a_rounded_label_is_the_catalogues_profile_and_stays_visible(tmp_path):
@@ -350,6 +402,11 @@ def test_families_that_nobody_reads_never_reach_the_parser(tmp_path, monkeypatch
         "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
         "DCGM_FI_PROF_PCIE_TX_BYTES",
     )
+
+
+def test_text_of_unread_families_only_is_refused_by_what_it_has(tmp_path):
+    with pytest.raises(InputError, match="what a GPU does: DCGM_FI_DEV_XID_ERRORS"):
+        Files(tmp_path).observe(metrics=[series("DCGM_FI_DEV_XID_ERRORS", 0)])
 
 
 @pytest.mark.parametrize(
@@ -439,6 +496,14 @@ def test_real_dumps_in_every_generation_are_the_same_models(data_dir, tmp_path, 
 
     assert rewrite(content) != content or "DCGM_FI_PROF" not in content
     assert model(rewrite(content)) == model(content)
+
+
+def test_a_gpu_whose_mig_is_on_is_no_device_by_itself(data_dir):
+    """The exporter shows the board, the node that MIG is on: there is no whole GPU to hand out."""
+    folder = data_dir / "dcgm_exporter"
+    files = InputFiles(nodes=(folder / "lt2.9__mig__node__3_instances.yaml",), metrics=(folder / DUMPS[1],))
+    telemetry = observe_files(files, load_catalogue()).telemetry
+    assert (telemetry.devices, len(telemetry.boards)) == ((), 1)
 
 
 def test_a_real_dump_was_read_off_by_hand(data_dir):

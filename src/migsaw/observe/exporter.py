@@ -151,7 +151,7 @@ _HINT = "expected the text that `curl http://EXPORTER:9400/metrics` prints"
 def _nothing(families: set[str]) -> str:
     if not families:
         return "no series of dcgm-exporter in this file"
-    return f"{len(families)} families of dcgm-exporter, such as {min(families)}, and none that tells what a GPU does"
+    return f"of dcgm-exporter only what does not tell what a GPU does: {', '.join(sorted(families)[:3])}"
 
 
 def _check_kind(content: str, file: str) -> None:
