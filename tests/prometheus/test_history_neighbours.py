@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable
 import pytest
 from made_series import START, Made, every, write_blocks
 
+from migsaw.cli.shared import load_catalogue
 from migsaw.model.refs import PodRef
 from migsaw.model.snapshot import Workload
 from migsaw.model.telemetry import NodeUse, PodUse, Window
+from migsaw.observe.assemble import Facts, assemble
 from migsaw.observe.history import History, HistoryOptions, Server, read_all
 
 HOUR, STEP = 3600, 60
@@ -33,8 +35,9 @@ def steady(value: float) -> tuple[tuple[float, float], ...]:
 
 
 def gpu(pod: str, uuid: str, host: str) -> Made:
-    labels = {"UUID": uuid, "gpu": "0", "Hostname": host, "GPU_I_ID": "1", "namespace": "ml", "pod": pod}
-    return Made(GRAPHICS, labels, steady(0.5))
+    labels = {"UUID": uuid, "gpu": "0", "Hostname": host, "modelName": "NVIDIA A100-SXM4-80GB"}
+    instance = {"GPU_I_ID": "1", "GPU_I_PROFILE": "1g.10gb", "namespace": "ml", "pod": pod}
+    return Made(GRAPHICS, labels | instance, steady(0.5))
 
 
 def of_container(family: str, pod: str, samples, **labels: str) -> Made:
@@ -236,3 +239,20 @@ def test_without_neighbours_nothing_is_said(start_prometheus: Callable, tmp_path
     assert (alone.telemetry.pods, alone.telemetry.nodes, alone.kube) == ((), (), None)
     assert alone.telemetry.partial == ()
     assert all(math.isfinite(d.series["graphics"].values.mean) for d in alone.telemetry.devices)
+
+
+def test_nodes_are_put_together_from_the_server_alone(history: History) -> None:
+    kube = history.kube
+    assert kube is not None
+    facts = Facts(kube.nodes, kube.pods, history.rows, telemetry=history.telemetry)
+    snapshot = assemble(facts, load_catalogue(), history.notes)
+    node = next(n for n in snapshot.nodes if n.name == "node-a")
+    (instance,) = node.gpus[0].instances
+    assert (node.gpus[0].board, instance.profile, instance.gi_id) == ("a100-sxm4-80gb", "1g.10gb", 1)
+    assert (instance.owner, instance.state) == (PodRef("ml", BUSY), "busy")
+    assert instance.activity is not None
+    assert instance.activity.graphics == 0.5
+    assert snapshot.telemetry is not None
+    device = next(d for d in snapshot.telemetry.devices if d.node == "node-a")
+    assert (device.board, device.profile, device.owner) == ("a100-sxm4-80gb", "1g.10gb", PodRef("ml", BUSY))
+    assert next(p.workload for p in snapshot.pods if p.name == BUSY) == Workload("ml", "Deployment", "train")

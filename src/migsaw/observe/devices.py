@@ -66,7 +66,7 @@ def make_boards(
             node=node,
             index=index,
             uuid=_uuid(listing, gpu),
-            repeated_on=max(len(listed.instances.get(gpu, ())) for listed in listing.signals.values()),
+            repeated_on=max(1, *(len(listed.instances.get(gpu, set()) - {""}) for listed in listing.signals.values())),
             energy_joules=None if millijoules is None else millijoules / 1000,
             **{name: distribution(mine, key) for name, mine in told.items()},
         )
