@@ -77,6 +77,11 @@ def test_an_address_that_is_none_is_refused(url: str) -> None:
     assert caught.value.exit_code == 2
 
 
+def test_a_window_without_a_step_is_refused() -> None:
+    with pytest.raises(InputError, match="shorter than its step"):
+        read_all(Server("http://127.0.0.1:1"), Window(START, START + 59, 60), HistoryOptions())
+
+
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
 def test_a_busy_server_is_asked_again(status: int, pauses: list[float]) -> None:
     with stand_in(with_fault(Reply("busy", status), GRAPHICS, "stddev", times=2)) as (url, _):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from migsaw.errors import MigsawError, Where
+from migsaw.errors import InputError, MigsawError, Where
 from migsaw.model.dcgm_fields import BOARD_FIELDS, BUILD_INFO, FIELDS
 from migsaw.model.refs import PodRef
 from migsaw.model.snapshot import Note
@@ -72,9 +72,12 @@ def read_history(server: Server, window: Window, options: HistoryOptions) -> tup
 def read_all(server: Server, window: Window, options: HistoryOptions) -> History:
     """What the server knows of GPUs between two times; the window is moved to end at a whole multiple of its step.
 
-    Raises :class:`migsaw.errors.InputError` for an address that is none, :class:`MigsawError` where nothing was read.
+    Raises :class:`InputError` for an address that is none or a window without a step, :class:`MigsawError` where
+    nothing was read.
     """
     check_url(server.url)
+    if window.points < 1:
+        raise InputError("the window is shorter than its step", hint="give a longer --window or a smaller --step")
     pause = _PAUSE_SECONDS if options.low_resource else 0.0
     client = Client(server, retries=options.retries, pause_seconds=pause)
     return _Reader(Meter(client, promql.aligned(window), options, {})).read()
