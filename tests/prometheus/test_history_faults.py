@@ -198,9 +198,10 @@ def test_an_answer_far_too_large_is_left_unread() -> None:
 def test_a_slow_answer_ends_at_the_time_limit(seconds: float) -> None:
     """Drop by drop, which no socket's own time-out sees, or not at all."""
     begun = time.monotonic()
-    with stand_in(with_fault(Reply(vector(), drip_seconds=seconds), "avg_over_time", GRAPHICS)) as (url, _):
-        telemetry = read(url, retries=0, timeout_seconds=0.3)
+    with stand_in(with_fault(Reply(vector(), drip_seconds=seconds), "avg_over_time", GRAPHICS)) as (url, asked):
+        telemetry = read(url, timeout_seconds=0.3)
     assert "no whole answer within 0.3 s" in telemetry.partial[0]
+    assert sum(is_query(a, "avg_over_time", GRAPHICS) for a in asked) == 1  # it would be as slow again
     assert time.monotonic() - begun < 5
 
 

@@ -120,13 +120,15 @@ class Client:
         if self._has_asked and self._pause:
             self._sleep(self._pause)
         self._has_asked = True
+        begun = time.monotonic()
         for attempt in range(self._retries + 1):
             try:
                 # made anew each time: a token may have ended while waiting
                 request = self._request(path, urlencode(form, doseq=True), get)
                 return self._once(request, shrink, result, limit_bytes)
             except _Retry as problem:
-                if attempt == self._retries:
+                # what took a whole time-out will take it again
+                if attempt == self._retries or time.monotonic() - begun >= self.server.timeout_seconds:
                     raise problem.error from None
                 after = problem.after_seconds
                 wait = self._backoff * 2**attempt if after is None else after
