@@ -127,6 +127,8 @@ KUBE_STATE = [
         {"namespace": "ml", "pod": BUSY, "container": "main"},
         every(30, START, END, lambda n: 2.0 + (n >= 40) + (n >= 80)),
     ),
+    of_pod("container_status_last_terminated_reason", 1, NIGHTLY, container="main", reason="OOMKilled"),
+    of_pod("container_status_restarts_total", 3, NIGHTLY, container="main"),
     kube("node_info", 1, node="node-a", internal_ip="10.0.0.1"),
     kube("node_info", 1, node="node-b", internal_ip="10.0.0.2"),
 ]
@@ -193,8 +195,11 @@ def test_ends_for_memory_and_restarts(use: PodUse) -> None:
 
 
 def test_absent_is_none_never_zero(history: History) -> None:
-    """Nobody measures this pod: it has no row, rather than one of zeros; and pods without a GPU are not asked about."""
-    assert [p.pod.pod for p in history.telemetry.pods] == [BUSY]
+    """Of one pod only its restarts are known; nobody measures the others, or they hold no GPU."""
+    rows = {p.pod.pod: p for p in history.telemetry.pods}
+    assert set(rows) == {BUSY, NIGHTLY}
+    # its container was ended for memory before the window: it has not begun again since
+    assert rows[NIGHTLY] == PodUse(PodRef("ml", NIGHTLY), oom_kills=0, restarts=0)
 
 
 def test_node_use_is_of_nodes_with_gpus(history: History) -> None:

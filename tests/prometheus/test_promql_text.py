@@ -53,7 +53,7 @@ def test_windows_end_where_subqueries_are_sampled(window: Window, expected: Wind
 
 
 def test_the_range_is_a_millisecond_short() -> None:
-    """Prometheus before 3 counts a sample at the very start of a range, later ones do not: now neither has one there."""
+    """Prometheus before 3 counts a sample at the start of a range, later ones do not: now neither has one there."""
     assert promql.over("avg_over_time({})", "x", Window(0, 3600, 30)) == "avg_over_time((x)[3599999ms:30s])"
     assert promql.over("changes({})", "x", Window(0, 1, 0.25)) == "changes((x)[999ms:250ms])"
 

@@ -18,7 +18,7 @@ from migsaw.observe.joins import PLACE_LABELS, Key, Shape, Unit, place
 from migsaw.observe.prometheus import Client, QueryError
 
 T = TypeVar("T")
-_NOT_THERE = (400, 404, 405, 501)  # Mimir, Cortex and proxies may not offer these addresses
+NOT_THERE = (400, 404, 405, 501)  # Mimir, Cortex and proxies may not offer these addresses
 _FAMILY = '{__name__=~"DCGM_.*|dcgm_.*"'
 # what a count is grouped by where series are not listed
 _TOLD_APART = (
@@ -80,7 +80,7 @@ def families(client: Client, window: Window, matchers: Sequence[str]) -> tuple[s
         # GET: `label/…/values` takes no POST
         names = client.ask("label/__name__/values", form, str, get=True).rows
     except QueryError as problem:
-        if problem.status not in _NOT_THERE:
+        if problem.status not in NOT_THERE:
             raise
         counted = {"query": f"count by (__name__) ({_FAMILY}{match}}})", "time": f"{window.end:.3f}"}
         names = client.ask("query", counted, lambda row: str(row["metric"]["__name__"]), result="vector").rows
@@ -96,7 +96,7 @@ def list_signal(
     try:
         answer = client.ask("series", form, lambda labels: (shrink(labels), 1))
     except QueryError as problem:
-        if problem.status not in _NOT_THERE:
+        if problem.status not in NOT_THERE:
             raise
         milliseconds = round((window.end - window.start) * 1000)
         count = f"count by ({', '.join(_TOLD_APART)}) (last_over_time({selector}[{milliseconds}ms]))"

@@ -10,12 +10,14 @@ netdev collectors.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from migsaw.model.refs import PodRef
 from migsaw.model.telemetry import Distribution, NodeUse, PodUse
 from migsaw.observe import promql
+from migsaw.observe.listing import NOT_THERE
 from migsaw.observe.measure import Meter
 from migsaw.observe.prometheus import QueryError
 from migsaw.observe.promql import Matcher
@@ -66,7 +68,9 @@ def pod_uses(meter: Meter, pods: Iterable[PodRef]) -> tuple[PodUse, ...]:
     uses = []
     for pod in wanted:
         key = (pod.namespace, pod.pod)
-        kills = [round(found[key]) for found in (ooms, ended) if key in found]
+        kills = [ooms[key]] if key in ooms else []
+        if key in ended and key in restarts:  # the last end may lie before the window: then nothing began again in it
+            kills.append(min(ended[key], restarts[key]))
         use = PodUse(
             pod=pod,
             cpu_cores=cpu.get(key),
@@ -74,7 +78,7 @@ def pod_uses(meter: Meter, pods: Iterable[PodRef]) -> tuple[PodUse, ...]:
             cpu_throttled=throttled.get(key),
             network_receive_bytes_per_second=receive.get(key),
             disk_read_bytes_per_second=read.get(key),
-            oom_kills=max(kills, default=None),
+            oom_kills=round(max(kills)) if kills else None,
             restarts=round(restarts[key]) if key in restarts else None,
         )
         if use != PodUse(pod):
@@ -110,7 +114,6 @@ class _Asking:
     by: tuple[str, ...]
     label: str
     values: Sequence[str]
-    counts: dict[str, dict[tuple[str, ...], int]] = field(default_factory=dict)
 
     def distributions(
         self, counters: Sequence[_Counter], formula: Callable[[list[str]], str], *, aggregate: str = "sum"
@@ -166,19 +169,25 @@ class _Asking:
             if problem.is_gone:
                 raise
 
-    def _count(self, family: str) -> dict[tuple[str, ...], int]:
-        """Series of each value of the label, as the newest look-back shows them."""
+    def _count(self, family: str) -> Mapping[tuple[str, ...], int]:
+        """Series of each value of the label, from the list of series, or counted where the server has no list."""
         if not self.values:
             return {}
-        window, named = self.meter.window, Matcher(self.label, tuple(self.values))
+        client, window, label = self.meter.client, self.meter.window, self.label
+        series = self._series(family, Matcher(label, tuple(self.values)), "")
+        listed = {"match[]": [series], "start": f"{window.start:.3f}", "end": f"{window.end:.3f}"}
+        try:
+            return Counter(client.ask("series", listed, lambda labels: (str(labels[label]),)).rows)
+        except QueryError as problem:
+            if problem.status not in NOT_THERE:
+                raise
         seconds = promql.duration(window.points * window.step)
-        series = promql.selector([family], [*self.meter.options.matchers, str(named)])
-        query = f"count by ({self.label}) (present_over_time({series}[{seconds}]))"
-        form = {"query": query, "time": f"{window.end:.3f}"}
-        answer = self.meter.client.ask(
-            "query", form, lambda row: (row["metric"][self.label], int(float(row["value"][1]))), result="vector"
-        )
-        return {(value,): number for value, number in answer.rows}
+        form = {
+            "query": f"count by ({label}) (present_over_time({series}[{seconds}]))",
+            "time": f"{window.end:.3f}",
+        }
+        counted = client.ask("query", form, lambda row: ((str(row["metric"][label]),), int(float(row["value"][1]))))
+        return dict(counted.rows)
 
     def _query(self, query: str) -> list[_Row]:
         form = {"query": query, "time": f"{self.meter.window.end:.3f}"}
