@@ -25,7 +25,7 @@ demo: .venv/run  ## the whole job on a small built-in cluster
 test: .venv/test  ## all tests; the last lines name the real parts that are missing here
 	$(BIN)/pytest -n $(JOBS)
 
-check: .venv/check  ## format, lint, types, architecture, dependencies, spelling, schemas
+check: .venv/check  ## format, lint, types, architecture, dependencies, spelling, schemas, rules
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
@@ -33,6 +33,7 @@ check: .venv/check  ## format, lint, types, architecture, dependencies, spelling
 	$(BIN)/deptry .
 	$(BIN)/codespell
 	$(BIN)/python tools/write_schemas.py --check
+	$(BIN)/python tools/write_doctor.py --check
 
 parts:  ## install the real servers that tests use, from Debian's packages (needs root)
 	@dpkg -s $(PARTS) >/dev/null 2>&1 || { apt-get update -qq && \
@@ -56,8 +57,9 @@ referee: .venv/run  ## the independent referees, where they lie beside this clon
 	  $(BIN)/python $(REFEREE)/cluster.py --migsaw $(BIN)/migsaw --seed 1 --cases 10; \
 	else echo "no referee in $(REFEREE): nothing to do"; fi
 
-schemas: .venv/run  ## write docs/reference/schemas from the value types
+schemas: .venv/run  ## write docs/reference/schemas from the value types, doctor.md from the rules
 	$(BIN)/python tools/write_schemas.py
+	$(BIN)/python tools/write_doctor.py
 
 golden: .venv/test  ## write the golden files anew; look at the difference before you commit it
 	MIGSAW_WRITE_GOLDEN=1 $(BIN)/pytest tests/test_end_to_end.py

@@ -23,7 +23,7 @@ from migsaw.cli.main import VERBS
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted(ROOT.glob("src/migsaw/**/*.py"))
 TESTS = sorted(ROOT.glob("tests/**/test_*.py"))
-PURE = ("errors.py", "model", "fit", "plan", "render", "report")
+PURE = ("errors.py", "model", "fit", "plan", "doctor", "render", "report")
 
 # Packages that no one pays for who only asks for help.
 HEAVY = {

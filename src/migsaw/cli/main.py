@@ -18,6 +18,7 @@ VERBS = {
     "boards": "Boards, their profiles and how sure the geometry is.",
     "layouts": "The layouts that one GPU of a board can have.",
     "observe": "Read what is there: files of a cluster become one snapshot.",
+    "doctor": "What is wrong with what was observed, why, and what to do next.",
     "recommend": "Right sizes from telemetry, chosen so that they fit together; what starves is told apart.",
     "pack": "Plan capacity from demand alone: the fewest GPUs or the least cost, with proof.",
     "plan": "A better partition of what a snapshot shows: steps, reasons, savings.",

@@ -28,6 +28,7 @@ from migsaw.observe.exporter import Row
 from migsaw.observe.instances import UNKNOWN, FindHolders
 from migsaw.observe.inventory import profile_name
 
+_SIGNALS = (*RATIOS, *MEMORY, *WHOLE_GPU_ONLY)
 _NOBODY_SAYS = "nobody says who holds it"
 
 
@@ -102,6 +103,7 @@ def _held(scraped: Scraped, gpu: Gpu, instance: Instance | None, rows: Sequence[
         profile_label=next((label for label in labels if label != profile), None),
         exporter_pod=min((s.exporter_pod for s in subjects if s.exporter_pod), default=None),
         has_claim=any(s.has_claim for s in subjects),
+        exporters=max(1, *(sum(signal in row.tallies for row in rows) for signal in _SIGNALS)),
         series=_series(rows),
     )
     owner, reason = (instance.owner, instance.owner_reason) if instance else (gpu.owner, gpu.owner_reason)
@@ -119,7 +121,7 @@ def _known_profile(instance: Instance | None) -> str | None:
 
 
 def _series(rows: Sequence[Row]) -> dict[str, Series]:
-    found = {signal: _one_series(signal, rows) for signal in (*RATIOS, *MEMORY, *WHOLE_GPU_ONLY)}
+    found = {signal: _one_series(signal, rows) for signal in _SIGNALS}
     return {signal: series for signal, series in found.items() if series}
 
 
