@@ -17,13 +17,14 @@ migsaw doctor --snapshot snapshot.json
 migsaw doctor --list        migsaw doctor --explain MS101
 ```
 
-It takes the inputs of `observe` or a snapshot, changes nothing and asks nobody. A rule is a condition on what was read,
-never on the text of a metric; what is not known fires a rule about the unknown, not one about a number. Codes keep their
-meaning for good.
+It takes the inputs of `observe` or a snapshot, changes nothing and asks nobody. A rule is a condition on what was
+read, never on the text of a metric; what is not known fires a rule about the unknown, not one about a number. Codes
+keep their meaning for good.
 
 Exit code 0: nothing, or infos alone; 3: an error or a warning was found; 2: an input is wrong. With `-o json`:
-`{"findings": [{"code", "severity", "title", "evidence": [{"file", "where", "value"}], "cause", "next"}]}`; `file` is null
-where the value was put together from several inputs. One scrape without history is no finding: it is what was asked for.
+`{"findings": [{"code", "severity", "title", "evidence": [{"file", "where", "value"}], "cause", "next"}]}`; `file` is
+null where the value was put together from several inputs. One scrape without history is no finding: it is what was
+asked for.
 
 error: nothing can be concluded. warning: something would be concluded wrongly. info: worth knowing, and taken care of.
 
