@@ -427,7 +427,14 @@ def exporters_of_two_generations(world):
 
 @text("MS121")
 def two_exporters_on_a_node(world):
-    world.more_files["again.prom"] = [line for line in world.lines if line.host == world.names()[0]]
+    again = [line for line in world.lines if line.host == world.names()[0]]
+    managed = {"instance": "10.0.0.9:19400"}  # AKS's own beside the GPU Operator's
+    world.more_files["again.prom"] = [Line(line.family, line.labels | managed, line.value) for line in again]
+
+
+@text("MS121", fires=False)
+def one_exporter_scraped_twice(world):
+    world.more_files["again.prom"] = world.lines
 
 
 @text("MS121", fires=False)

@@ -48,8 +48,7 @@ def short_window(facts: Facts, telemetry: Telemetry) -> Iterator[Evidence]:
     "warning",
     "History begins at its end",
     cause="The window is long, and no series has more than one sample in it: scraping began a moment ago, or the "
-    "server keeps "
-    "no history of these series.",
+    "server keeps no history of these series.",
     next="Wait for a day of samples; look at the server's retention and its start.",
     sources=("robusta-dev/krr#333",),
 )
@@ -68,8 +67,7 @@ def one_sample(facts: Facts, telemetry: Telemetry) -> Iterator[Evidence]:
     "info",
     "A holder with few samples",
     cause=f"Fewer than {POINTS_REQUIRED} samples of a holder's activity lie in a window that has room for more: it "
-    "is new, "
-    "short, or was not scraped all the time.",
+    "is new, short, or was not scraped all the time.",
     next="Nothing is recommended for it yet. For short jobs ask with a shorter --step.",
     sources=("robusta-dev/krr README: points_required",),
 )
@@ -89,8 +87,7 @@ def few_samples(facts: Facts, telemetry: Telemetry) -> Iterator[Evidence]:
     "warning",
     "Series ended before the window did",
     cause="The device is still there, and its newest sample is old: the exporter died or its scrape fails. A server "
-    "shows "
-    "the last value a while longer.",
+    "shows the last value a while longer.",
     next="Look at `up` of the scrape job and at the exporter's log on the node.",
     sources=("NVIDIA/gpu-monitoring-tools#188", "NVIDIA/dcgm-exporter#443"),
 )
@@ -125,8 +122,7 @@ def _there(facts: Facts) -> set[Card]:
     "info",
     "The layout changed inside the window",
     cause="Series of the window are of GPU instances that are no more, or an instance was cut anew under its id. "
-    "Around the "
-    "change exporters crash or serve nothing: the gap is no idleness.",
+    "Around the change exporters crash or serve nothing: the gap is no idleness.",
     next="Size by the time after the change: ask with a shorter --window.",
     sources=("NVIDIA/gpu-monitoring-tools#142", "NVIDIA/gpu-operator#2833"),
 )

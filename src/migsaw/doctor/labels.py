@@ -39,8 +39,7 @@ def _are_all_nameless(telemetry: Telemetry) -> bool:
     "warning",
     "No series names a pod",
     cause="The exporter does not map devices to pods: DCGM_EXPORTER_KUBERNETES is off, the kubelet's pod-resources "
-    "socket is "
-    "not mounted, or the release loses the labels on MIG.",
+    "socket is not mounted, or the release loses the labels on MIG.",
     next="Set DCGM_EXPORTER_KUBERNETES=true, mount /var/lib/kubelet/pod-resources, and use release 4.8.4 or later.",
     sources=("NVIDIA/dcgm-exporter#577", "NVIDIA/dcgm-exporter#342", "NVIDIA/dcgm-exporter#411"),
 )
@@ -104,8 +103,7 @@ def owner_by_uid(facts: Facts, telemetry: Telemetry) -> Iterator[Evidence]:
     "warning",
     "The exporter's own pod stands where the workload should",
     cause="Prometheus scrapes with honorLabels: false and the workload's labels (exported_pod) are lost on the way, "
-    "by a "
-    "relabelling rule or a keep-list.",
+    "by a relabelling rule or a keep-list.",
     next="Set honorLabels: true in the ServiceMonitor or scrape job, or keep exported_pod and exported_namespace.",
     sources=("NVIDIA/dcgm-exporter#85", "NVIDIA/gpu-operator#811", "NVIDIA/gpu-operator#2938"),
 )
@@ -123,8 +121,7 @@ def exporter_for_workload(facts: Facts, telemetry: Telemetry) -> Iterator[Eviden
     "info",
     "The workload stands under exported_pod",
     cause="Prometheus scrapes with honorLabels: false: `pod` is the exporter. migsaw reads exported_pod; dashboards "
-    "that "
-    "group by pod show one busy exporter.",
+    "that group by pod show one busy exporter.",
     next="Set honorLabels: true in the ServiceMonitor or scrape job.",
     sources=("NVIDIA/dcgm-exporter#85", "NVIDIA/gpu-operator#811"),
 )
@@ -215,8 +212,7 @@ def profile_renamed(facts: Facts, telemetry: Telemetry) -> Iterator[Evidence]:
     "warning",
     "The profile in the label is wrong",
     cause="The exporter reads profile names once at its start, or names them by another board's table (seen on H100 "
-    "NVL and "
-    "H200). What the node advertises is believed.",
+    "NVL and H200). What the node advertises is believed.",
     next="Restart dcgm-exporter after a change of the layout; use release 4.8.4 or later.",
     sources=("NVIDIA/dcgm-exporter#544", "NVIDIA/dcgm-exporter#713", "NVIDIA/gpu-operator#687"),
 )
@@ -232,8 +228,7 @@ def profile_wrong(facts: Facts, telemetry: Telemetry) -> Iterator[Evidence]:
     "warning",
     "Instances of unknown profile",
     cause="GPU_I_PROFILE is missing, `<<<NULL>>>`, or a name that the board does not have, and nothing else tells "
-    "the profile. "
-    "Activity of an instance of unknown size cannot be normalised.",
+    "the profile. Activity of an instance of unknown size cannot be normalised.",
     next="Give --nodes and --smi (`nvidia-smi mig -lgi`) of the node; restart dcgm-exporter.",
     sources=("NVIDIA/gpu-monitoring-tools#193",),
 )

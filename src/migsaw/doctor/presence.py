@@ -42,11 +42,10 @@ def _all_without(telemetry: Telemetry) -> Iterator[Evidence]:
     "error",
     "No profiling series at all",
     cause="dcgm-exporter was started without CAP_SYS_ADMIN, or its counters file names no DCGM_FI_PROF_ field, or "
-    "another "
-    "profiler holds the counters. Without them nothing is known of any slice's load: DCGM has no other signal for "
-    "it.",
-    next="Turn the fields on in the counters file and let the exporter run with CAP_SYS_ADMIN: "
-    "`migsaw render --for telemetry` writes both.",
+    "another profiler holds the counters. Without them nothing is known of any slice's load: DCGM has no other "
+    "signal for it.",
+    next="Turn the fields on in the counters file and let the exporter run with CAP_SYS_ADMIN: `migsaw render --for "
+    "telemetry` writes both.",
     sources=("NVIDIA/dcgm-exporter#22", "NVIDIA/dcgm-exporter#395", "NVIDIA/gpu-operator#1397"),
 )
 @of_telemetry
@@ -59,8 +58,8 @@ def profiling_absent(facts: Facts, telemetry: Telemetry) -> Iterator[Evidence]:
     "MS102",
     "error",
     "Managed Prometheus keeps no profiling series",
-    cause="Azure Monitor's minimal ingestion profile is on by default and drops every series that is not on its "
-    "keep list.",
+    cause="Azure Monitor's minimal ingestion profile is on by default and drops every series that is not on its keep "
+    "list.",
     next="In ConfigMap ama-metrics-settings-configmap (kube-system) set dcgmexporter = true under "
     "default-scrape-settings-enabled, and add DCGM_FI_PROF_.* to dcgmexporter under "
     "default-targets-metrics-keep-list.",
@@ -77,8 +76,7 @@ def minimal_ingestion(facts: Facts, telemetry: Telemetry) -> Iterator[Evidence]:
     "warning",
     "Profiling series of some devices only",
     cause="DCGM probes the capability once, by GPU 0, and some releases lose the series of the second instance of a "
-    "GPU. "
-    "These devices have no data; they are not idle.",
+    "GPU. These devices have no data; they are not idle.",
     next="Restart dcgm-exporter (and nv-hostengine) on the node; on nodes with different GPUs give each kind its own "
     "exporter. Until then nothing is concluded about them.",
     sources=("NVIDIA/dcgm-exporter#507", "NVIDIA/dcgm-exporter#50", "NVIDIA/dcgm-exporter#22"),
@@ -107,8 +105,7 @@ def _without(telemetry: Telemetry, signal: str) -> Iterator[Evidence]:
     "warning",
     "SM activity is not exported",
     cause="SM_ACTIVE is off in dcgm-exporter's default counters. Graphics-engine activity alone is 1 as soon as one "
-    "kernel "
-    "runs, however few SMs it uses: compute need cannot be told from it.",
+    "kernel runs, however few SMs it uses: compute need cannot be told from it.",
     next="Add DCGM_FI_PROF_SM_ACTIVE to the counters file: `migsaw render --for telemetry`.",
     sources=("NVIDIA/dcgm-exporter etc/default-counters.csv",),
 )
@@ -152,8 +149,7 @@ def memory_absent(facts: Facts, telemetry: Telemetry) -> Iterator[Evidence]:
     "error",
     "A GPU node without any series",
     cause="Its exporter is not there, does not start (seen with MIG on A100 and on nodes with GPUs of several "
-    "kinds), or is "
-    "not scraped. No scrape is not idle.",
+    "kinds), or is not scraped. No scrape is not idle.",
     next="`kubectl get pods -A -o wide | grep dcgm-exporter` for the node, then the pod's log; look at `up` of the "
     "scrape job.",
     sources=("NVIDIA/dcgm-exporter#443", "NVIDIA/dcgm-exporter#747", "NVIDIA/dcgm-exporter#657"),
@@ -197,8 +193,8 @@ def gpus_without_series(facts: Facts, telemetry: Telemetry) -> Iterator[Evidence
     "warning",
     "GPU instances are advertised that have no series",
     cause="The exporter reads the layout at its start: instances made later, or lost by it, do not show.",
-    next="Restart dcgm-exporter after every change of the layout; the GPU Operator's mig-manager does so where it "
-    "is told to.",
+    next="Restart dcgm-exporter after every change of the layout; the GPU Operator's mig-manager does so where it is "
+    "told to.",
     sources=("NVIDIA/gpu-monitoring-tools#142", "NVIDIA/dcgm-exporter#507"),
 )
 @of_telemetry
@@ -237,8 +233,7 @@ def _there(facts: Facts, node: Node) -> Counter[str]:
     "warning",
     "Series of a host that is no node",
     cause="`Hostname` (newer: `hostname`) carries the exporter's pod or container name, or a name of the VM that "
-    "Kubernetes "
-    "does not know; or the series are of another cluster.",
+    "Kubernetes does not know; or the series are of another cluster.",
     next="Let the exporter run with NODE_NAME from spec.nodeName, or give --pods so that the exporter's pod can be "
     "placed.",
     sources=("NVIDIA/dcgm-exporter#655",),

@@ -35,8 +35,7 @@ def all_blank(facts: Facts, telemetry: Telemetry) -> Iterator[Evidence]:
     "warning",
     "Blank samples among the values",
     cause="DCGM's sentinels (2147483632 and up, 9.2e18, 1.4e14) mean 'no value'. A dashboard that averages them "
-    "shows "
-    "9223372036854776000 %. They were dropped here before any arithmetic.",
+    "shows 9223372036854776000 %. They were dropped here before any arithmetic.",
     next="In dashboards compare first (`metric < 2147483632`), then scale or add. Look at the exporter's log for "
     "these times.",
     sources=("NVIDIA/gpu-monitoring-tools#152",),
@@ -55,8 +54,7 @@ def some_blank(facts: Facts, telemetry: Telemetry) -> Iterator[Evidence]:
     "warning",
     "Ratios far above 1",
     cause="A counter of the profiling module wrapped or was read by two clients at once: ratios of 1,000 to 200,000 "
-    "appear. "
-    "They were dropped here, never clamped to 1.",
+    "appear. They were dropped here, never clamped to 1.",
     next="Update DCGM; let one hostengine only read profiling counters.",
     sources=("NVIDIA/DCGM#199", "NVIDIA/go-dcgm#75", "NVIDIA/dcgm-exporter#418"),
 )
@@ -108,10 +106,9 @@ def stuck(facts: Facts, telemetry: Telemetry) -> Iterator[Evidence]:
     "warning",
     "Profiling shows 0 where work is held",
     cause="The exporter's profiling watch did not start, or was lost after weeks: it serves 0 without an error. Or "
-    "nobody "
-    "works there at all; the values cannot tell.",
-    next="Run `dcgmi dmon -e 1001 -c 5` in the exporter's container: if values appear, it was the watch. Restart "
-    "the exporter.",
+    "nobody works there at all; the values cannot tell.",
+    next="Run `dcgmi dmon -e 1001 -c 5` in the exporter's container: if values appear, it was the watch. Restart the "
+    "exporter.",
     sources=("NVIDIA/dcgm-exporter#662",),
 )
 @of_telemetry
@@ -143,8 +140,7 @@ def _has_moved(device: Device) -> bool:
     "info",
     "GPU utilisation on GPU instances",
     cause="DCGM never supported GPU_UTIL on MIG. Some releases export 0 for it, some a blank; neither means "
-    "anything, and "
-    "charts made of it (Azure ML studio's GPU chart among them) show idle slices.",
+    "anything, and charts made of it (Azure ML studio's GPU chart among them) show idle slices.",
     next="Chart DCGM_FI_PROF_GR_ENGINE_ACTIVE and SM_ACTIVE instead.",
     sources=("NVIDIA/dcgm-exporter#216", "NVIDIA/dcgm-exporter#105", "NVIDIA/DCGM#80"),
 )
@@ -161,9 +157,8 @@ def utilisation_on_slices(facts: Facts, telemetry: Telemetry) -> Iterator[Eviden
     "MS119",
     "info",
     "Values of the board repeated on every instance",
-    cause="Power, temperature, clocks and energy are the board's; dcgm-exporter repeats them on each GPU instance. "
-    "A sum over "
-    "series counts the board as often as it has instances.",
+    cause="Power, temperature, clocks and energy are the board's; dcgm-exporter repeats them on each GPU instance. A "
+    "sum over series counts the board as often as it has instances.",
     next="In dashboards take `max by (UUID)` before any sum; power of a slice cannot be measured.",
     sources=("NVIDIA/dcgm-exporter#353", "guilbaults/slurm-job-exporter#55"),
 )
@@ -180,8 +175,7 @@ def board_repeated(facts: Facts, telemetry: Telemetry) -> Iterator[Evidence]:
     "warning",
     "One field under several names",
     cause="Exporters of two DCGM generations run at once: DCGM 4.6 renamed the …_ACTIVE fields to …_UTIL_RATIO. A "
-    "query for "
-    "one name sees a part of the fleet.",
+    "query for one name sees a part of the fleet.",
     next="Bring all exporters to one release; until then ask for both names, as migsaw does.",
     sources=("NVIDIA/DCGM 4.6.0 dcgm_fields.h",),
 )
@@ -202,8 +196,7 @@ def mixed_generations(facts: Facts, telemetry: Telemetry) -> Iterator[Evidence]:
     "warning",
     "Two exporters show one GPU",
     cause="A second dcgm-exporter (the GPU Operator's and AKS's own, or a chart of one's own) or a second scrape of "
-    "the same "
-    "one. Sums over series count double, and two profilers disturb each other's counters.",
+    "the same one. Sums over series count double, and two profilers disturb each other's counters.",
     next="Keep one exporter per node and one scrape job for it. Here duplicates are joined, the larger value counts.",
     sources=("NVIDIA/dcgm-exporter#353", "NVIDIA/DCGM#199"),
 )

@@ -86,7 +86,7 @@ class Device:
     owner_reason: str | None = None  # set where ``owner`` is None
     exporter_pod: str | None = None  # the pod label named the exporter itself (honorLabels: false)
     has_claim: bool = False  # handed out by DRA
-    exporters: int = 1  # how many showed it in one scrape: their duplicates are joined
+    exporters: int = 1  # how many showed one signal of it, told apart by host, pod or address; duplicates are joined
     series: Mapping[str, Series] = field(default_factory=dict)  # by signal: RATIOS, MEMORY, WHOLE_GPU_ONLY
 
 

@@ -103,7 +103,7 @@ def _held(scraped: Scraped, gpu: Gpu, instance: Instance | None, rows: Sequence[
         profile_label=next((label for label in labels if label != profile), None),
         exporter_pod=min((s.exporter_pod for s in subjects if s.exporter_pod), default=None),
         has_claim=any(s.has_claim for s in subjects),
-        exporters=max(1, *(sum(signal in row.tallies for row in rows) for signal in _SIGNALS)),
+        exporters=max(1, *(len({r.identity.hints for r in rows if signal in r.tallies}) for signal in _SIGNALS)),
         series=_series(rows),
     )
     owner, reason = (instance.owner, instance.owner_reason) if instance else (gpu.owner, gpu.owner_reason)
