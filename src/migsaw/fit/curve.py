@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 
 DEGREES = 4  # of freedom of the noise: Student's t, so that one odd trial does not rule everything
 INTERVAL = 0.90
+SAME = 1e-9  # log sizes nearer than this are one size
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ def believe(prior: CurvePrior, task: str, trials: Mapping[str, float], slots: Se
         first, last = known[0], known[-1]
         values = curves(prior, sizes, (first, logs[first]), (last, logs[last]))
         weights = weights_at(prior, task, _gain(values, ordered))
-        for i in known[1:-1]:
+        for i in known[1:]:
             weights = weights * likelihood(values[:, i] - logs[i], prior.noise_of_trials)
     weights = weights / weights.sum()
     return Belief(tuple(ordered), values, weights, prior.noise_of_slots, dict(trials))
@@ -114,7 +115,8 @@ def curves(prior: CurvePrior, sizes: Floats, one: tuple[int, float], other: tupl
     """Log throughput through two points (slot's index, log throughput), shape hypotheses × slots.
 
     Where the larger slot gains nothing, or more than its size, no roofline goes through both: then the line between
-    them in log size, which is what remains of a power law.
+    them in log size, which is what remains of a power law. A hypothesis to which both slots have one size goes through
+    the first only.
     """
     (i, low), (j, high) = one, other
     k = np.array([sharp for sharp, _ in prior.hypotheses])
@@ -125,8 +127,9 @@ def curves(prior: CurvePrior, sizes: Floats, one: tuple[int, float], other: tupl
         cap = 1 - work * inverse[:, i]
         bent = -np.log(work[:, None] * inverse + cap[:, None]) / k[:, None]
     steps = np.log(sizes) - np.log(sizes[:, [i]])
-    straight = gain * steps / steps[:, [j]]
-    sound = ((work > 0) & (cap > 0))[:, None]
+    apart = np.abs(steps[:, [j]]) > SAME
+    straight = np.where(apart, gain * steps / np.where(apart, steps[:, [j]], 1.0), 0.0)
+    sound = ((work > 0) & (cap > 0))[:, None] & apart
     values: Floats = low + np.where(sound, bent, straight)
     return values
 
@@ -167,14 +170,14 @@ def _quantile(column: Floats, weights: Floats, scale: float, q: float) -> float:
     low, high = float(column.min() - 60 * scale), float(column.max() + 60 * scale)
     for _ in range(50):
         middle = (low + high) / 2
-        if float(weights @ _cdf((middle - column) / scale)) < q:
+        if float(weights @ cdf((middle - column) / scale)) < q:
             low = middle
         else:
             high = middle
     return (low + high) / 2
 
 
-def _cdf(x: Floats) -> Floats:
+def cdf(x: Floats) -> Floats:
     """Of Student's t with four degrees of freedom: 1/2 + 3/4·(u − u³/3), u = x ÷ √(4 + x²)."""
     u = x / np.sqrt(DEGREES + x * x)
     share: Floats = 0.5 + 0.75 * (u - u**3 / 3)

@@ -7,6 +7,7 @@ wide intervals.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -85,3 +86,18 @@ def _seen(lessons: Sequence[tuple[str, float, Floats]]) -> tuple[float, ...]:
 def _near(distance: Floats) -> Floats:
     weight: Floats = np.exp(-(distance**2) / (2 * REACH**2))
     return weight
+
+
+def parse_prior(content: bytes) -> CurvePrior:
+    """The package's own file, written by ``tools/make_curves.py``."""
+    data = json.loads(content)
+    return CurvePrior(
+        sharpness=tuple(data["sharpness"]),
+        compute_shares=tuple(data["compute_shares"]),
+        gains=tuple(data["gains"]),
+        weights={task: tuple(map(tuple, rows)) for task, rows in data["weights"].items()},
+        seen={task: tuple(row) for task, row in data["seen"].items()},
+        noise_of_trials=data["noise_of_trials"],
+        noise_of_slots=data["noise_of_slots"],
+        source=data["source"],
+    )

@@ -67,9 +67,7 @@ def explain_pod(plan: Plan, name: str) -> Explanation:
         raise _not_there("pod", name, pods)
     node = pod.after.node if pod.after else None
     is_cut_for = pod.reason is Reason.SERVED_AFTER_RECUT
-    steps = [
-        step for step in plan.steps if name in step.disrupts or (node and step.node == node and is_cut_for)
-    ]
+    steps = [step for step in plan.steps if name in step.disrupts or (node and step.node == node and is_cut_for)]
     rows = [
         ("asks", asks(pod)),
         ("has now", f"{_profile(pod.before.profile)} on {pod.before.node}" if pod.before else "nothing that is named"),
