@@ -47,7 +47,7 @@ def test_every_hypothesis_goes_through_both_trials():
     for gain in (0.7, 1.0, 1.5, 4.0, 7.0, 9.0):
         rows = curves(PRIOR, effective_sizes(PRIOR, SLOTS), (0, 0.0), (4, math.log(gain)))
         assert rows[:, 0] == pytest.approx(0.0, abs=1e-9)
-        assert rows[:, 4] == pytest.approx(math.log(gain), abs=1e-6)
+        assert rows[:, 4] == pytest.approx(math.log(gain), abs=1e-3)
         assert np.isfinite(rows).all()
 
 

@@ -120,6 +120,6 @@ def one_instance(asked: Asked, families: tuple[str, ...] = (GRAPHICS, USED)) -> 
         return Reply(vector())
     if query.startswith("{"):
         return Reply(vector(*(({"__name__": name, **HELD}, 0.5) for name in families if name in query)))
-    value = next(number for name, number in _ONE.items() if query.startswith(name))
+    value = next((number for name, number in _ONE.items() if query.startswith(name)), _ONE["max_over"])
     labels = {name: HELD[name] for name in ("UUID", "GPU_I_ID", "GPU_I_PROFILE", "namespace", "pod")}
     return Reply(vector((labels, value)))

@@ -176,6 +176,8 @@ class _Asking:
         if number:
             for statistic in promql.FEW_VALUES if self._meter.options.low_resource else promql.VALUES:
                 self._ask(statistic, promql.VALUES[statistic], kept)
+        if number and signal.name == "used":
+            self._ask_true_peak()
         if is_short:
             return
         shown = self._ask("shown", promql.COUNT, self._vector(promql.SHOWN))
@@ -187,12 +189,22 @@ class _Asking:
                 self._ask("above_one", promql.COUNT, self._vector(promql.ABOVE_ONE))
         self._ask("last", promql.LATEST, self._times())
 
+    def _ask_true_peak(self) -> None:
+        """Between two steps memory may have been higher: what is stored counts, where no blank hides it."""
+        how, window = self._batch.join, self._meter.window
+        series = promql.selector(self._signal.families, self._meter.options.matchers, how.matchers)
+        stored = promql.every_sample(promql.VALUES["peak"], series, window)
+        self._send("peak", promql.joined(stored, self._signal.kept, how.replaces_for(False), how.labels(False)))
+
     def _ask(self, statistic: str, function: str, vector: str) -> float:
         """The sum over the batch: of counts, the number of samples."""
+        return self._send(statistic, promql.over(function, vector, self._meter.window))
+
+    def _send(self, statistic: str, query: str) -> float:
         self._statistic = statistic
         meter, batch = self._meter, self._batch
         form = {
-            "query": promql.over(function, vector, meter.window),
+            "query": query,
             "time": f"{meter.window.end:.3f}",
             "timeout": promql.duration(meter.client.server.timeout_seconds),
         }

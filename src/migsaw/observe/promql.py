@@ -99,6 +99,12 @@ def over(function: str, vector: str, window: Window) -> str:
     return function.format(f"({vector})[{milliseconds}ms:{duration(window.step)}]")
 
 
+def every_sample(function: str, series: str, window: Window) -> str:
+    """Over the samples as they were stored, whatever the step: nothing was dropped before."""
+    milliseconds = max(1, round(window.points * window.step * 1000) - 1)
+    return function.format(f"{series}[{milliseconds}ms]")
+
+
 def timestamps(selectors: Iterable[str]) -> str:
     """When the newest sample was taken. `timestamp` drops the family's name, so each family stands alone."""
     texts = [f"timestamp({text})" for text in selectors]
