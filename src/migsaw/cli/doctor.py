@@ -5,17 +5,13 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from migsaw.cli.inputs import FILE, FILES, SeveralValues, input_options, observed
+from migsaw.cli.inputs import FILE, SeveralValues, input_options, seen
 from migsaw.cli.output import Output, output_option, show
 from migsaw.cli.shared import load_catalogue
-
-if TYPE_CHECKING:
-    from migsaw.model.boards import Catalogue
-    from migsaw.model.snapshot import Snapshot
 
 FOUND = 3  # exit code
 
@@ -43,22 +39,11 @@ def command(snapshot: Path | None, is_list: bool, explain: str | None, output: O
         show(output, {"rules": [_rule(each) for each in RULES]}, [rules_table(RULES)])
         return
     catalogue = load_catalogue()
-    findings = doctor(Facts(_seen(snapshot, inputs, catalogue), catalogue))
+    findings = doctor(Facts(seen(snapshot, inputs, catalogue), catalogue))
     document = {"findings": [asdict(finding) for finding in findings]}
     show(output, document, [evidence_table(findings) if output.format == "csv" else findings_table(findings)])
     if any(finding.severity != "info" for finding in findings):
         sys.exit(FOUND)
-
-
-def _seen(snapshot: Path | None, inputs: dict[str, Any], catalogue: Catalogue) -> Snapshot:
-    if snapshot is None:
-        return observed(inputs, catalogue)
-    if inputs["redact"] or any(inputs[name] for name in FILES):
-        raise click.UsageError("--snapshot already holds what was observed: give it alone")
-    from migsaw.model.snapshot import Snapshot
-    from migsaw.observe import documents
-
-    return documents.read(snapshot, Snapshot)
 
 
 def _rule(rule: Any) -> dict[str, Any]:

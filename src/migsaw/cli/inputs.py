@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import os
+import re
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,8 +15,12 @@ import click
 if TYPE_CHECKING:
     from migsaw.model.boards import Catalogue
     from migsaw.model.snapshot import Snapshot
+    from migsaw.observe.history import History
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+TOKEN = "MIGSAW_PROMETHEUS_TOKEN"  # environment: a bearer token
+POINTS = 1000  # samples of a window whose step was not given
 
 FILE = click.Path(path_type=Path)
 FILES = {  # parameter → what it reads
@@ -43,13 +51,57 @@ class SeveralValues(click.Command):
         return super().parse_args(ctx, repeated)
 
 
+class Duration(click.ParamType):  # type: ignore[type-arg]
+    """``30s``, ``5m``, ``12h``, ``7d``, ``2w`` → seconds."""
+
+    name = "DURATION"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|[smhdw])", str(value))
+        if not found or not float(found[1]):
+            self.fail(f"{value!r} is no duration such as 30s, 5m, 12h or 7d", param, ctx)
+        return float(found[1]) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}[found[2]]
+
+
+TENANT = "Tenant that Mimir or Cortex is asked for (header X-Scope-OrgID)."
+PROMETHEUS: dict[str, dict[str, Any]] = {  # option → its properties
+    "--prometheus": {"metavar": "URL", "help": "Prometheus, Thanos, Mimir, VictoriaMetrics or Azure's managed one."},
+    "--window": {"type": Duration(), "default": "7d", "show_default": True, "help": "How far back it is asked."},
+    "--step": {"type": Duration(), "help": "Between samples; default: a thousandth of the window, at least 30s."},
+    "--match": {"metavar": "MATCHERS", "help": 'Labels that all series must have: cluster="west".'},
+    "--tenant": {"help": TENANT},
+    "--samples-per-query": {"type": click.IntRange(1000), "default": 20_000_000, "show_default": True,
+                            "help": "Most samples that one query may touch."},
+    "--low-resource": {"is_flag": True, "help": "Small queries, one at a time, and fewer statistics."},
+}  # fmt: skip
+
+
 def input_options(command: F) -> F:
-    """The options of :data:`FILES` and ``--redact``; a command takes them as ``**inputs``."""
+    """The options of :data:`FILES` and :data:`PROMETHEUS`, and ``--redact``; a command takes them as ``**inputs``."""
     text = "Hash all names of nodes, namespaces, pods and pools; joins are kept."
     command = click.option("--redact", is_flag=True, help=text)(command)
+    for option, properties in reversed(PROMETHEUS.items()):
+        command = click.option(option, **properties)(command)
     for name, what in reversed(FILES.items()):
         command = click.option(_option(name), multiple=True, type=FILE, help=what)(command)
     return command
+
+
+def is_given(inputs: Mapping[str, Any]) -> bool:
+    """Whether anything to observe was named."""
+    return bool(inputs["redact"] or inputs["prometheus"] or any(inputs[name] for name in FILES))
+
+
+def seen(snapshot: Path | None, inputs: Mapping[str, Any], catalogue: Catalogue) -> Snapshot:
+    """A snapshot from its file, or from what :func:`input_options` took: never from both."""
+    if snapshot is None:
+        return observed(inputs, catalogue)
+    if is_given(inputs):
+        raise click.UsageError("--snapshot already holds what was observed: give it alone")
+    from migsaw.model.snapshot import Snapshot
+    from migsaw.observe import documents
+
+    return documents.read(snapshot, Snapshot)
 
 
 def observed(inputs: Mapping[str, Any], catalogue: Catalogue) -> Snapshot:
@@ -57,7 +109,33 @@ def observed(inputs: Mapping[str, Any], catalogue: Catalogue) -> Snapshot:
     from migsaw.observe.files import InputFiles, observe_files
 
     files = InputFiles(**{name: inputs[name] for name in FILES})
-    return observe_files(files, catalogue, redact=inputs["redact"])
+    history = _history(inputs) if inputs["prometheus"] else None
+    return observe_files(files, catalogue, redact=inputs["redact"], history=history)
+
+
+def _history(inputs: Mapping[str, Any]) -> History:
+    from migsaw.model.telemetry import Window
+    from migsaw.observe.history import HistoryOptions, Server, read_all
+
+    window, step = inputs["window"], inputs["step"]
+    step = step or max(30.0, math.ceil(window / POINTS / 30) * 30.0)
+    end = time.time()
+    options = HistoryOptions(inputs["samples_per_query"], inputs["low_resource"], match=inputs["match"])
+    url = inputs["prometheus"]
+    return read_all(Server(url, _headers(url, inputs["tenant"])), Window(end - window, end, step), options)
+
+
+def _headers(url: str, tenant: str | None) -> Callable[[], Mapping[str, str]]:
+    """A token comes from the environment, never from the command line, where others could read it."""
+    from migsaw.observe import azure_monitor
+
+    fixed = {"X-Scope-OrgID": tenant} if tenant else {}
+    if token := os.environ.get(TOKEN):
+        fixed["Authorization"] = f"Bearer {token}"
+    elif azure_monitor.is_managed(url):
+        provide = azure_monitor.headers()
+        return lambda: {**fixed, **provide()}
+    return lambda: fixed
 
 
 def _option(name: str) -> str:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
+from migsaw.cli.inputs import FILE, SeveralValues, input_options, seen
 from migsaw.cli.output import Output, output_option, show
 from migsaw.cli.shared import load_catalogue, load_facets
 
 
-@click.command()
-@click.option("--snapshot", type=click.Path(path_type=Path), help="A snapshot with telemetry: `migsaw observe -o`.")
+@click.command(cls=SeveralValues)
+@input_options
+@click.option("--snapshot", type=FILE, help="A snapshot of `migsaw observe -o`, instead of what it was made of.")
 @click.option("--policy", type=click.Path(path_type=Path), help="policy.yaml: allowed profiles, strict MIG.")
 @click.option("--prices", type=click.Path(path_type=Path), help="A price table instead of the built-in dated one.")
 @click.option(
@@ -28,11 +31,11 @@ def command(
     points_required: int,
     fits: Path | None,
     output: Output,
+    **inputs: Any,
 ) -> None:
     """Right sizes from a window of telemetry, chosen so that the slots fit together on the GPUs."""
     from migsaw.fit.rules import fits_of_snapshot
     from migsaw.model.policy import Policy
-    from migsaw.model.snapshot import Snapshot
     from migsaw.observe import documents
     from migsaw.observe.choices import read_policy
     from migsaw.observe.prices import load_prices
@@ -40,10 +43,9 @@ def command(
     from migsaw.report.recommend import raw_table, recommend_tables
 
     catalogue = load_catalogue()
-    assert snapshot is not None
-    seen = documents.read(snapshot, Snapshot)
-    found_fits = fits_of_snapshot(seen, catalogue)
+    snapshot_seen = seen(snapshot, inputs, catalogue)
+    found_fits = fits_of_snapshot(snapshot_seen, catalogue)
     allowed = read_policy(policy, catalogue) if policy else Policy()
-    found = recommend(seen, found_fits, allowed, catalogue, load_facets(), load_prices(prices), tolerance)
+    found = recommend(snapshot_seen, found_fits, allowed, catalogue, load_facets(), load_prices(prices), tolerance)
     tables = [raw_table(found)] if output.format == "csv" else recommend_tables(found, catalogue)
     show(output, documents.plain(found), tables)
