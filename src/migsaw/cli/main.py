@@ -20,6 +20,7 @@ VERBS = {
     "observe": "Read what is there: files of a cluster become one snapshot.",
     "doctor": "What is wrong with what was observed, why, and what to do next.",
     "recommend": "Right sizes from telemetry, chosen so that they fit together; what starves is told apart.",
+    "profile": "Measured trials of a workload on few slots, and the slot that they lead to.",
     "pack": "Plan capacity from demand alone: the fewest GPUs or the least cost, with proof.",
     "plan": "A better partition of what a snapshot shows: steps, reasons, savings.",
     "explain": "Why a plan does what it does, by GPU, pod or profile.",

@@ -1,0 +1,181 @@
+"""``migsaw profile``: measured trials of a workload on few slots, and the slot that they lead to."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from migsaw import catalogue as data
+from migsaw.cli.output import Output, output_option, show
+from migsaw.cli.shared import load_catalogue
+from migsaw.errors import InfeasibleError, MigsawError
+
+if TYPE_CHECKING:
+    from migsaw.model.boards import Board, Catalogue
+    from migsaw.model.measurement import Measurement
+    from migsaw.model.trial import Trials, TrialSpec
+    from migsaw.trial.events import Backend
+    from migsaw.trial.runner import Progress
+    from migsaw.trial.watch import Watch
+
+PLACES = ("local", "kubernetes", "azureml", "simulated")
+FILE = click.Path(path_type=Path)
+
+
+@click.command()
+@click.argument("workload", type=FILE)
+@click.option("--on", "place", type=click.Choice(PLACES), required=True, help="Where trials run.")
+@click.option("--device", type=click.Choice(["cpu"]), help="local: rehearse on the CPU; no number of it counts.")
+@click.option("--load-neighbours", is_flag=True, help="local: copies of the workload on the GPU's other slices.")
+@click.option("--table", type=FILE, help="simulated: measured throughputs to replay (CSV).")
+@click.option("--seed", type=int, default=0, show_default=True, help="simulated: of the noise.")
+@click.option("--store", default="migsaw.db", show_default=True, help="Measurements: a file, or postgresql://…")
+@output_option()
+def command(
+    workload: Path,
+    place: str,
+    device: str | None,
+    load_neighbours: bool,
+    table: Path | None,
+    seed: int,
+    store: str,
+    output: Output,
+) -> None:
+    """Measure WORKLOAD (a YAML file) on few slots of its board, until no further trial could change the slot.
+
+    Finished measurements are in the store at once: running again goes on where it ended.
+    """
+    from migsaw.trial.spec import read_spec
+
+    if place in ("kubernetes", "azureml"):
+        raise click.UsageError(f"--on {place} is not there yet: local and simulated are")
+    if place != "local" and (device or load_neighbours):
+        raise click.UsageError("--device and --load-neighbours belong to --on local")
+    if (table is not None) != (place == "simulated"):
+        raise click.UsageError("--table belongs to --on simulated, which needs it")
+    catalogue = load_catalogue()
+    spec, board = read_spec(workload, catalogue)
+    if place == "simulated" and table is not None:
+        from migsaw.trial.simulated import simulated_backend
+
+        backend: Backend = simulated_backend(spec, board, catalogue, table, seed)
+    else:
+        backend = _local(spec, board, workload.resolve().parent, catalogue, device, load_neighbours)
+    _finish(_profile(spec, board, backend, store), output)
+
+
+def _local(
+    spec: TrialSpec, board: Board, folder: Path, catalogue: Catalogue, device: str | None, load_neighbours: bool
+) -> Backend:
+    if device == "cpu":
+        from migsaw.trial.local import CpuBackend
+
+        return CpuBackend(spec, folder)
+    from migsaw.trial.nvml import local_backend
+
+    return local_backend(spec, board, folder, catalogue, load_neighbours=load_neighbours)
+
+
+def _profile(spec: TrialSpec, board: Board, backend: Backend, store: str) -> Trials:
+    from migsaw.fit.curve_prior import parse_prior
+    from migsaw.store import open_store
+    from migsaw.trial.runner import Profiling
+
+    prior = parse_prior(data.read("curves.json"))
+    with open_store(store) as opened, _progress(spec) as progress:
+        try:
+            return Profiling(spec, board, backend, prior, opened, _now, progress).run()
+        except KeyboardInterrupt:
+            raise MigsawError(
+                "interrupted: its processes are ended; every finished measurement is kept",
+                hint="run the same command again to go on",
+            ) from None
+
+
+def _finish(found: Trials, output: Output) -> None:
+    from migsaw.model.trial import Verdict
+    from migsaw.observe import documents
+    from migsaw.report.trials import trials_table
+
+    show(output, documents.plain(found), [trials_table(found)])
+    if found.verdict is Verdict.FAILED:
+        raise MigsawError(f"the trial failed {found.because}", hint="run the command by hand with the same environment")
+    if found.verdict is Verdict.NONE_SERVES:
+        raise InfeasibleError(found.because, hint="a larger board, a smaller batch, or another limit")
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def _progress(spec: TrialSpec) -> Any:
+    is_terminal = sys.stderr.isatty() and "NO_COLOR" not in os.environ
+    return Bar(spec) if is_terminal else Lines(spec)
+
+
+class Lines:
+    """A line on stderr when a trial begins and ends."""
+
+    def __init__(self, spec: TrialSpec) -> None:
+        self.spec = spec
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        pass
+
+    def started(self, profile: str) -> None:
+        click.echo(f"{profile}: trial begins", err=True)
+
+    def seen(self, state: Watch) -> None:
+        pass
+
+    def finished(self, measurement: Measurement, message: str) -> None:
+        click.echo(f"{measurement.profile}: {outcome_text(measurement, message)}", err=True)
+
+
+class Bar(Lines):
+    """A bar on a terminal: how much of the trial's time is gone, what was measured, how sure."""
+
+    def __enter__(self) -> Progress:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[said]}"))
+        self.bar = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
+        self.bar.start()
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.bar.stop()
+
+    def started(self, profile: str) -> None:
+        self.task = self.bar.add_task(profile, total=self.spec.steady.at_most_seconds, said="starts")
+
+    def seen(self, state: Watch) -> None:
+        if state.first is None:
+            return
+        gone = state.seconds - state.first
+        said = f"{len(state.rates)} values"
+        if state.mean is not None:
+            said = f"{state.mean.value:.4g} {self.spec.unit}/s ± {state.mean.relative:.1%} of {len(state.rates)} values"
+        self.bar.update(self.task, completed=gone, said=said)
+
+    def finished(self, measurement: Measurement, message: str) -> None:
+        self.bar.remove_task(self.task)
+        self.bar.console.print(f"{measurement.profile}: {outcome_text(measurement, message)}", highlight=False)
+
+
+def outcome_text(m: Measurement, message: str) -> str:
+    """``12.3 samples/s (12.0 – 12.6), steady, device: cpu``."""
+    said = [m.outcome.replace("_", " "), f"device: {m.device}"]
+    if (figure := m.throughput_per_second) is not None:
+        around = "" if figure.low is None or figure.high is None else f" ({figure.low:.4g} – {figure.high:.4g})"
+        said.insert(0, f"{figure.value:.4g} {m.unit}/s{around}")
+    return ", ".join(said) + (f": {message.splitlines()[0]}" if message else "")

@@ -1,0 +1,110 @@
+"""A series of trials as a table: what was measured and how sure, what is predicted, which slot and why."""
+
+from __future__ import annotations
+
+from migsaw.model.fits import Figure
+from migsaw.model.measurement import Measurement
+from migsaw.model.trial import SlotRow, Trials, Verdict
+from migsaw.report.table import Column, Table, na
+
+STARVED = 0.2  # share of its time that a workload may wait for data before it is worth a word
+
+OUTCOMES = {
+    "steady": "steady",
+    "unsteady": "not steady",
+    "out_of_memory": "out of memory",
+    "failed": "failed",
+    "interrupted": "interrupted",
+}
+
+
+def trials_table(found: Trials) -> Table:
+    unit = found.unit
+    columns = (
+        Column("", whole=True),
+        Column("slot", whole=True),
+        Column(f"{unit}/s", right=True),
+        Column("95 %" if found.device == "cpu" else "sure to", right=True),
+        Column("known by"),
+        Column("GPU share", right=True),
+        Column(f"GPU-s per 1000 {unit}", right=True),
+        Column("memory MiB", right=True),
+        Column("start-up s", right=True, wide=True),
+        Column("measured s", right=True, wide=True),
+        Column("waits for data", right=True, wide=True),
+        Column("neighbours", wide=True),
+        Column("device"),
+    )
+    rows = tuple(_row(row, found) for row in found.rows)
+    return Table(columns, rows, f"{found.name} on {found.board}", tuple(_footer(found)))
+
+
+def _row(row: SlotRow, found: Trials) -> tuple[str, ...]:
+    m, figure = row.measurement, row.throughput_per_second
+    return (
+        "*" if row.profile == found.chosen else "",
+        row.profile,
+        na(_why_none(row)) if figure is None else f"{figure.value:.4g}",
+        _sure(figure),
+        _known_by(row, found),
+        "n/a" if row.share is None else f"{row.share:.0%}",
+        "n/a" if row.cost is None else f"{row.cost * 1000:.4g}",
+        "n/a" if m is None or m.memory_peak_mib is None else str(m.memory_peak_mib),
+        "" if m is None or m.startup_seconds is None else f"{m.startup_seconds:.1f}",
+        "" if m is None or m.steady_seconds is None else f"{m.steady_seconds:.0f}",
+        "" if m is None or m.input_wait is None else f"{m.input_wait:.0%}",
+        "" if m is None else _neighbours(m),
+        found.device if m is None and found.device == "cpu" else "" if m is None else f"device: {m.device}",
+    )
+
+
+def _why_none(row: SlotRow) -> str:
+    if row.measurement is not None:
+        return OUTCOMES[row.measurement.outcome]
+    return "too small" if row.holds is False else "not measured"
+
+
+def _sure(figure: Figure | None) -> str:
+    if figure is None or figure.low is None or figure.high is None or figure.value <= 0:
+        return "n/a"
+    return f"{figure.low:.4g} – {figure.high:.4g}"
+
+
+def _known_by(row: SlotRow, found: Trials) -> str:
+    if row.measurement is not None:
+        earlier = ", earlier" if row.is_resumed else ""
+        return f"measured ({OUTCOMES[row.measurement.outcome]}{earlier})"
+    if row.holds is False:
+        return "memory of other trials"
+    return "predicted (90 %)" if row.throughput_per_second else "n/a"
+
+
+def _neighbours(m: Measurement) -> str:
+    return m.neighbours if m.derated == 1.0 else f"{m.neighbours}, × {m.derated:g}"
+
+
+def _footer(found: Trials) -> list[str]:
+    measured = [row.measurement for row in found.rows if row.measurement is not None]
+    lines = []
+    if any(m.derated != 1.0 for m in measured):
+        factor = next(m.derated for m in measured if m.derated != 1.0)
+        lines.append(f"× {factor:g}: beside busy neighbours a slice is that much slower (MLPerf v1.1: 0.6 to 9.4 %).")
+    for m in measured:
+        if m.input_wait is not None and m.input_wait >= STARVED:
+            lines.append(
+                f"{m.profile}: {m.input_wait:.0%} of its time it waits for data: speed the input up before the slot."
+            )
+    earlier = sum(row.is_resumed for row in found.rows)
+    lines.append(f"Trials made now: {found.trials}" + (f"; measured earlier: {earlier}." if earlier else "."))
+    lines.append(_last(found))
+    return lines
+
+
+def _last(found: Trials) -> str:
+    if found.verdict is Verdict.CHOSEN:
+        return f"Slot: {found.chosen}. It {found.because}."
+    return {
+        Verdict.NONE_SERVES: "No slot",
+        Verdict.REHEARSED: "Rehearsed only, device: cpu",
+        Verdict.FAILED: "Failed",
+    }[found.verdict] + f": {found.because}."
