@@ -17,6 +17,7 @@ from migsaw.model.money import PriceTable
 from migsaw.model.plan import Plan
 from migsaw.model.policy import Policy
 from migsaw.model.snapshot import Snapshot
+from migsaw.model.trial import Trials, TrialSpec
 from migsaw.observe.demand_file import DemandFile
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs/reference/schemas"
@@ -27,6 +28,8 @@ KINDS: dict[str, type[Any]] = {
     "policy": Policy,
     "prices": PriceTable,
     "snapshot": Snapshot,
+    "trial": TrialSpec,
+    "trials": Trials,
 }
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +37,11 @@ FILE = click.Path(path_type=Path)
 @click.option("--load-neighbours", is_flag=True, help="local: copies of the workload on the GPU's other slices.")
 @click.option("--table", type=FILE, help="simulated: measured throughputs to replay (CSV).")
 @click.option("--seed", type=int, default=0, show_default=True, help="simulated: of the noise.")
+@click.option("--out", type=FILE, help="kubernetes, azureml: the folder that jobs are written to.")
+@click.option("--compute", help="azureml: name of the attached compute.")
+@click.option(
+    "--instance-type", "types", multiple=True, metavar="PROFILE=NAME", help="azureml: which type gives a profile."
+)
 @click.option("--store", default="migsaw.db", show_default=True, help="Measurements: a file, or postgresql://…")
 @output_option()
 def command(
@@ -43,6 +51,9 @@ def command(
     load_neighbours: bool,
     table: Path | None,
     seed: int,
+    out: Path | None,
+    compute: str | None,
+    types: tuple[str, ...],
     store: str,
     output: Output,
 ) -> None:
@@ -52,14 +63,21 @@ def command(
     """
     from migsaw.trial.spec import read_spec
 
-    if place in ("kubernetes", "azureml"):
-        raise click.UsageError(f"--on {place} is not there yet: local and simulated are")
+    if (out is not None) != (place in ("kubernetes", "azureml")):
+        raise click.UsageError("--out belongs to --on kubernetes and azureml, which need it")
+    if (compute is not None or bool(types)) != (place == "azureml"):
+        raise click.UsageError("--compute and --instance-type belong to --on azureml, which needs them")
     if place != "local" and (device or load_neighbours):
         raise click.UsageError("--device and --load-neighbours belong to --on local")
     if (table is not None) != (place == "simulated"):
         raise click.UsageError("--table belongs to --on simulated, which needs it")
     catalogue = load_catalogue()
     spec, board = read_spec(workload, catalogue)
+    if out is not None:
+        from migsaw.cli.profile_jobs import write_jobs
+
+        write_jobs(spec, board, out, compute, types)
+        return
     if place == "simulated" and table is not None:
         from migsaw.trial.simulated import simulated_backend
 
@@ -87,7 +105,7 @@ def _profile(spec: TrialSpec, board: Board, backend: Backend, store: str) -> Tri
     from migsaw.trial.runner import Profiling
 
     prior = parse_prior(data.read("curves.json"))
-    with open_store(store) as opened, _progress(spec) as progress:
+    with open_store(store) as opened, _progress(spec) as progress, _ended_as_by_ctrl_c():
         try:
             return Profiling(spec, board, backend, prior, opened, _now, progress).run()
         except KeyboardInterrupt:
@@ -95,6 +113,16 @@ def _profile(spec: TrialSpec, board: Board, backend: Backend, store: str) -> Tri
                 "interrupted: its processes are ended; every finished measurement is kept",
                 hint="run the same command again to go on",
             ) from None
+
+
+@contextlib.contextmanager
+def _ended_as_by_ctrl_c() -> Iterator[None]:
+    """What a scheduler sends to end a program ends the trial in order too."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _finish(found: Trials, output: Output) -> None:

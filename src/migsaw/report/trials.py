@@ -24,7 +24,7 @@ def trials_table(found: Trials) -> Table:
         Column("", whole=True),
         Column("slot", whole=True),
         Column(f"{unit}/s", right=True),
-        Column("95 %" if found.device == "cpu" else "sure to", right=True),
+        Column("interval", right=True),
         Column("known by"),
         Column("GPU share", right=True),
         Column(f"GPU-s per 1000 {unit}", right=True),

@@ -1,4 +1,4 @@
-"""EDGE: measured trials: run a workload on few slots, watch it until its throughput is known, and remember what was seen.
+"""EDGE: measured trials: a workload runs on few slots until its throughput there is known.
 
 One code path (:mod:`migsaw.trial.runner`) for every back end: a back end only gives slots and a trial's events.
 """

@@ -13,6 +13,7 @@ from migsaw.model.measurement import DeviceKind, Measurement
 from migsaw.model.trial import SlotRow, Trials, TrialSpec, Verdict
 
 MARGIN = 1.15  # on a memory peak, as right-sizing adds
+FILLED = 0.7  # of a slot's memory
 ROLES = ("1g", "2g", "3g", "4g", "7g")
 
 
@@ -49,7 +50,7 @@ class Series:
         memory = {slot.name: slot.memory_slices for slot in self.slots}
         held = [memory[name] for name, m in self.measured.items() if m.throughput_per_second and name in memory]
         full = [memory[name] for name, m in self.measured.items() if m.outcome == "out_of_memory" and name in memory]
-        peaks = [m.memory_peak_mib for m in self.measured.values() if m.memory_peak_mib and m.throughput_per_second]
+        peaks = [m.memory_peak_mib for m in self.measured.values() if m.memory_peak_mib and self._is_need(m)]
         found: dict[str, bool] = {}
         for name, size in memory.items():
             if (known := self.measured.get(name)) is not None:
@@ -61,6 +62,11 @@ class Series:
             elif peaks and (limit := _memory_mib(name, self.board)):
                 found[name] = max(peaks) * MARGIN <= limit
         return found
+
+    def _is_need(self, m: Measurement) -> bool:
+        """Whether its peak is what it needs: frameworks that fill a slot (JAX 75 %, vLLM 90 %) do not tell."""
+        limit = _memory_mib(m.profile, self.board)
+        return bool(m.throughput_per_second and limit and (m.memory_peak_mib or 0) < FILLED * limit)
 
     def _trials(self) -> dict[str, float]:
         figures = {name: m.throughput_per_second for name, m in self.measured.items()}
@@ -121,9 +127,9 @@ class Series:
 
     def _row(self, name: str, holds: bool | None, belief: Belief | None, is_resumed: bool) -> SlotRow:
         known, share = self.measured.get(name), share_of(name, self.board)
-        if self.device == "cpu":
-            return SlotRow(name, None, None, known and known.throughput_per_second, None, known, is_resumed)
         figure = known.throughput_per_second if known else None
+        if self.device == "cpu":
+            return SlotRow(name, None, None, figure, None, known, is_resumed)
         if known is None and belief is not None and holds is not False:
             low, middle, high = belief.interval(name)
             figure = Figure(middle, low, high, "predicted")

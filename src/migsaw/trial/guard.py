@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 
-GRACE_SECONDS = 10.0
+GRACE_SECONDS = 5.0
 
 
 def main(words: list[str]) -> int:

@@ -20,10 +20,10 @@ LAST_LINES = 5  # of stderr, shown where the command failed
 
 # what CUDA's libraries, PyTorch, TensorFlow, JAX, ONNX Runtime and vLLM say when the GPU's memory is full
 OUT_OF_MEMORY = re.compile(
-    r"CUDA out of memory|OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|CU(?:BLAS|DNN|SOLVER|SPARSE)"
-    r"_STATUS_ALLOC_FAILED|CUDA error: out of memory|cudaMalloc failed: out of memory|RESOURCE_EXHAUSTED: (?:OOM|Out of "
-    r"memory|Failed to allocate)|ResourceExhaustedError|OOM when allocating tensor|Failed to allocate memory for requested"
-    r" buffer|No available memory for the cache blocks"
+    r"CUDA out of memory|OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation"
+    r"|CU(?:BLAS|DNN|SOLVER|SPARSE)_STATUS_ALLOC_FAILED|CUDA error: out of memory|cudaMalloc failed: out of memory"
+    r"|RESOURCE_EXHAUSTED: (?:OOM|Out of memory|Failed to allocate)|ResourceExhaustedError|OOM when allocating tensor"
+    r"|Failed to allocate memory for requested buffer|No available memory for the cache blocks"
 )
 
 

@@ -63,7 +63,7 @@ def _half_width(means: NDArray[np.float64]) -> float:
 
 
 def _inflation(means: NDArray[np.float64]) -> float:
-    """(1 + r) ÷ (1 − r) of an AR(1) series, r the lag-one correlation with its bias (1 + 3r)/n taken out; at least 1."""
+    """(1 + r) ÷ (1 − r) of an AR(1) series, r the lag-one correlation without its bias (1 + 3r)/n; at least 1."""
     apart = means - means.mean()
     total = float(apart @ apart)
     if total <= 0:

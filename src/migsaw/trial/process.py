@@ -89,10 +89,10 @@ class Processes:
         return time.monotonic() - self._begun
 
     def lines(self) -> Iterator[Line | None]:
-        """Every line in the order of its arrival, None at least every ``TICK_SECONDS``; ends when all processes have."""
+        """Lines in the order of their arrival, None at least every ``TICK_SECONDS``; ends when all processes have."""
         with selectors.DefaultSelector() as selector:
-            for pipe in self._pipes():
-                selector.register(pipe.stream, selectors.EVENT_READ, pipe)
+            for each in self._pipes():
+                selector.register(each.stream, selectors.EVENT_READ, each)
             while selector.get_map():
                 for key, _ in selector.select(TICK_SECONDS):
                     pipe: _Pipe = key.data
@@ -131,7 +131,7 @@ class Processes:
         self._guarded.append(_Guarded(process, write))
 
     def _end(self) -> None:
-        """First all are told to end, then all are waited for: a second Ctrl-C while waiting changes nothing for them."""
+        """First all are told to end, then all are waited for: a second Ctrl-C while waiting keeps none alive."""
         for guarded in self._guarded:
             guarded.end()
         for guarded in self._guarded:

@@ -109,10 +109,10 @@ class JsonLinesReader:
             return
         if not isinstance(row, dict):
             return
-        if self.reading.input_wait and _is_number(share := row.get(self.reading.input_wait)):
-            yield InputWait(seconds, float(share))
-        if _is_number(number := row.get(self.reading.field)):
-            yield from self.rates.value(seconds, float(number))
+        if self.reading.input_wait and (share := _plain(row.get(self.reading.input_wait))) is not None:
+            yield InputWait(seconds, share)
+        if (number := _plain(row.get(self.reading.field))) is not None:
+            yield from self.rates.value(seconds, number)
 
     def _size(self) -> int:
         try:
@@ -208,8 +208,8 @@ def _number(found: re.Match[str] | None) -> float | None:
         return None
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+def _plain(value: Any) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def _sample(row: Any) -> float:

@@ -22,8 +22,8 @@ from migsaw.trial.events import Backend, Running
 from migsaw.trial.spec import digest
 from migsaw.trial.watch import Watch, Watched, watch
 
-# A slice beside idle neighbours is 0.6 to 9.4 % faster than beside busy ones, 4.8 % in the mean of ten: MLPerf Inference
-# v1.1, NVIDIA's MIG results on A100 and A30 (five models each), one instance alone against all at once.
+# A slice beside idle neighbours is 0.6 to 9.4 % faster than beside busy ones, 4.8 % in the mean of ten: MLPerf
+# Inference v1.1, NVIDIA's MIG results on A100 and A30 (five models each), one instance alone against all at once.
 DERATED, DERATED_LOW, DERATED_HIGH = 0.952, 0.906, 0.994
 FINISHED = ("steady", "unsteady", "out_of_memory")  # a failed trial may go well next time
 

@@ -100,9 +100,10 @@ def _check_numbers(spec: TrialSpec, document: Document) -> None:
         (["steady", "start_within_seconds"], spec.steady.start_within_seconds),
         (["limit", "latency_ms"], spec.limit.latency_ms),
         (["limit", "throughput_per_second"], spec.limit.throughput_per_second),
-        (["read", "prometheus", "every_seconds"], spec.read.prometheus and spec.read.prometheus.every_seconds),
-        (["read", "mlflow", "every_seconds"], spec.read.mlflow and spec.read.mlflow.every_seconds),
     ]
+    for way, reading in (("prometheus", spec.read.prometheus), ("mlflow", spec.read.mlflow)):
+        if reading is not None:
+            positive.append((["read", way, "every_seconds"], reading.every_seconds))
     for place, value in positive:
         if value is not None and not 0 < value < math.inf:
             raise _fault(document, place, f"{value} is not a positive number")
