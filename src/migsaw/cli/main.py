@@ -19,6 +19,7 @@ VERBS = {
     "layouts": "The layouts that one GPU of a board can have.",
     "observe": "Read what is there: files of a cluster become one snapshot.",
     "doctor": "What is wrong with what was observed, why, and what to do next.",
+    "estimate": "What a model needs before it ever ran, and the profiles that hold it.",
     "recommend": "Right sizes from telemetry, chosen so that they fit together; what starves is told apart.",
     "profile": "Measured trials of a workload on few slots, and the slot that they lead to.",
     "pack": "Plan capacity from demand alone: the fewest GPUs or the least cost, with proof.",

@@ -22,8 +22,8 @@ SOURCES = {
 
 def activation_bytes(model: Model, setup: Setup) -> int:
     """Bytes of an element that is computed with; quantised weights are computed with in 16 bits."""
-    asked = setup.precision or (model.stored_precision if setup.task == "inference" else None)
-    return 4 if asked == "fp32" else 2
+    is_wide = quantization_of(model, setup) is None and plain_precision(model, setup) == "fp32"
+    return 4 if is_wide else 2
 
 
 def bits_per_weight(how: Quantization) -> tuple[float, float]:
@@ -73,11 +73,11 @@ def weights_row(model: Model, counts: Parameters | None, setup: Setup) -> Row | 
 
 
 def plain_precision(model: Model, setup: Setup) -> Precision:
-    """Of weights that are not quantised."""
+    """Of weights that are not quantised; transformers loads in 32 bits where a configuration does not say."""
     if setup.precision is not None:
         return setup.precision
-    if setup.task == "inference" and model.stored_precision is not None:
-        return model.stored_precision
+    if setup.task == "inference":
+        return model.stored_precision or "fp32"
     return "mixed" if setup.task == "train" else "bf16"
 
 

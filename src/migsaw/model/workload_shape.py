@@ -6,7 +6,7 @@ Counts are of parameters, elements or tokens; bytes and MiB are in names. Where 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 Kind = Literal["decoder", "encoder", "encoder_decoder", "vision"]
@@ -17,11 +17,14 @@ Optimizer = Literal["adamw", "adamw8bit", "sgd", "adafactor"]
 Kernel = Literal["flash", "eager"]
 
 MIB = 2**20
+FORBID = {"extra": "forbid"}
 
 
 @dataclass(frozen=True, slots=True)
 class LatentAttention:
     """Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434): widths of one token's compressed state."""
+
+    __pydantic_config__ = FORBID
 
     kv_rank: int
     rope_dim: int  # of the shared rotary key
@@ -33,6 +36,8 @@ class LatentAttention:
 @dataclass(frozen=True, slots=True)
 class Experts:
     """A mixture of experts in place of the MLP, in all layers but the first ``dense_layers``."""
+
+    __pydantic_config__ = FORBID
 
     count: int
     active: int  # experts that one token goes through
@@ -46,6 +51,8 @@ class Experts:
 @dataclass(frozen=True, slots=True)
 class Architecture:
     """A transformer by its sizes. ``mlp_matrices``: 3 where the MLP is gated (SwiGLU, GeGLU), else 2."""
+
+    __pydantic_config__ = FORBID
 
     name: str
     kind: Kind
@@ -100,6 +107,8 @@ class Parameters:
 class Quantization:
     """How the matrices of the layers are stored; embedding, head and norms stay in 16 bits."""
 
+    __pydantic_config__ = FORBID
+
     method: Literal["gptq", "awq", "nf4", "int8", "fp8"]
     bits: int
     group: int = 128
@@ -131,8 +140,11 @@ class Model:
 class Setup:
     """``seq``: tokens of one sequence (context of a request, length in training); ``batch``: sequences at once.
 
-    ``precision`` None: as stored for inference, ``mixed`` for training, ``bf16`` for LoRA.
+    ``precision`` None: as stored for inference (``fp32`` where that is not said), ``mixed`` for training, ``bf16`` for
+    LoRA, ``nf4`` for QLoRA.
     """
+
+    __pydantic_config__ = FORBID
 
     task: Task = "inference"
     precision: Precision | None = None
@@ -142,6 +154,20 @@ class Setup:
     checkpointing: bool = False
     attention: Kernel = "flash"
     rank: int = 16
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateFile:
+    """What is asked for, as a file: ``config`` (and ``weights``) relative to it, or ``sizes``; and the set-up."""
+
+    __pydantic_config__ = FORBID
+
+    config: str | None = None
+    weights: str | None = None
+    sizes: Architecture | None = None
+    quantization: Quantization | None = None
+    setup: Setup = field(default_factory=Setup)
+    schema: Literal["migsaw/estimate/v1"] = "migsaw/estimate/v1"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from migsaw.errors import InputError, Where
 from migsaw.model.workload_shape import Model, Precision, Quantization, StoredWeights
 from migsaw.observe.model_families import FAMILIES, architecture
 from migsaw.observe.model_fields import Fields
-from migsaw.observe.reading import Document, decode, parse_json, read_bytes, read_document
+from migsaw.observe.reading import Document, decode, parse_json, read_document
 
 MAX_HEADER = 100_000_000  # safetensors' own limit
 WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "I64": 8, "I32": 4, "I16": 2, "I8": 1,
@@ -136,8 +136,3 @@ def _tensor(name: str, row: Any, path: Path) -> tuple[int, str]:
     if not isinstance(dtype, str) or dtype not in WIDTHS or not is_shape or shape is None:
         raise InputError("a tensor without known dtype and shape", where=Where(str(path), f"$.{name}"))
     return math.prod(shape), dtype
-
-
-def is_estimate_file(path: Path) -> bool:
-    """Whether a file says ``schema: migsaw/estimate/…`` rather than being a ``config.json``."""
-    return b"migsaw/estimate/" in read_bytes(path)[:4096]

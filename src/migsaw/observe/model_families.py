@@ -179,8 +179,10 @@ def _gemma3(fields: Fields) -> Architecture:
 
 def _phi(fields: Fields) -> Architecture:
     """Phi-1, 1.5 and 2: one norm before attention and MLP, biases everywhere."""
-    biases = {"qkv_bias": True, "out_bias": True, "mlp_bias": True, "norm_bias": True, "head_bias": True}
-    return replace(_decoder(fields), mlp_matrices=2, norms_per_layer=1, **biases)
+    return replace(
+        _decoder(fields), mlp_matrices=2, norms_per_layer=1, norm_bias=True, qkv_bias=True, out_bias=True,
+        mlp_bias=True, head_bias=True,
+    )  # fmt: skip
 
 
 def _gpt2(fields: Fields) -> Architecture:
