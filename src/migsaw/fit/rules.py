@@ -90,7 +90,9 @@ def _fit(ref: WorkloadRef, pods: list[Pod], seen: list[Seen], catalogue: Catalog
     used = [s.used_mib for s in seen if s.used_mib is not None]
     boards = _boards(seen, catalogue)
     if not used or not boards:
-        return Fit(ref, "declared", _declared(pods, boards), confidence="declared request only, nothing measured")
+        return Fit(
+            ref, "declared", declared_options(pods, boards), confidence="declared request only, nothing measured"
+        )
     options = tuple(_option(board, p, max(used), seen) for board in boards for p in board.profiles if p.is_plain)
     count = len(used)
     confidence = "one sample" if count == 1 else f"one sample of each of {count} instances"
@@ -102,7 +104,7 @@ def _boards(seen: Iterable[Seen], catalogue: Catalogue) -> list[Board]:
     return [board for key in keys if (board := catalogue.find(key)) is not None]
 
 
-def _declared(pods: list[Pod], boards: list[Board]) -> tuple[Option, ...]:
+def declared_options(pods: Iterable[Pod], boards: Iterable[Board]) -> tuple[Option, ...]:
     names = sorted({r.removeprefix(RESOURCE_PREFIX) for pod in pods for r in pod.asks if r != WHOLE_GPU_RESOURCE})
     asked = {str(parsed) for name in names if (parsed := parse_profile_name(name))}
     rows = [(board, p) for board in boards for p in board.profiles if p.name in asked]

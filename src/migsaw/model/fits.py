@@ -85,6 +85,7 @@ class Option:
     throughput_per_second: Figure | None = None
     latency_ms: Figure | None = None
     reason: str = "OK"
+    throughput_ratio: Figure | None = None  # throughput there ÷ throughput on what is held
 
 
 @dataclass(frozen=True, slots=True)
