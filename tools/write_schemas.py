@@ -18,11 +18,13 @@ from migsaw.model.plan import Plan
 from migsaw.model.policy import Policy
 from migsaw.model.snapshot import Snapshot
 from migsaw.model.trial import Trials, TrialSpec
+from migsaw.model.workload_shape import EstimateFile
 from migsaw.observe.demand_file import DemandFile
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs/reference/schemas"
 KINDS: dict[str, type[Any]] = {
     "demand": DemandFile,
+    "estimate": EstimateFile,
     "fits": Fits,
     "plan": Plan,
     "policy": Policy,
