@@ -27,6 +27,7 @@ VERBS = {
     "explain": "Why a plan does what it does, by GPU, pod or profile.",
     "render": "The objects to apply: mig-parted files, labels, InstanceTypes, node pools, commands.",
     "demo": "The whole job on a small built-in cluster, in seconds.",
+    "store": "What migsaw remembers, as JSON lines: export and import.",
     "completion": "Shell completion for bash, zsh or fish.",
 }
 
