@@ -223,3 +223,8 @@ def test_only_pods_that_the_cut_serves_are_named_for_it() -> None:
     assert reasons == {
         "large-0": Reason.SERVED_AFTER_RECUT, "small-0": Reason.FITS_FREE_SLICE, "small-1": Reason.FITS_FREE_SLICE,
     }  # fmt: skip
+
+
+def test_a_waiting_pod_that_asks_for_nothing_is_served_as_it_is() -> None:
+    result = plan(node(gpu(0, IDLE)), Pod("ml", "new-0", None, "Pending", {}))
+    assert (result.pods, result.steps) == ((), ())

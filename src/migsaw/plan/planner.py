@@ -73,7 +73,7 @@ class Draft:
 
 def draft_plan(inputs: Inputs) -> Draft:
     fleet = build_fleet(inputs.snapshot, inputs.catalogue, inputs.policy, inputs.target)
-    waiting = [p for p in inputs.snapshot.pods if p.node is None]
+    waiting = [p for p in inputs.snapshot.pods if p.node is None and any(n > 0 for n in p.asks.values())]
     fits, allowed = FitIndex(inputs.fits), inputs.policy.names(inputs.catalogue)
     wants = tuple(want_of(p, fits, allowed) for p in sorted(waiting, key=lambda p: p.key))
     classes = classify(wants, fleet)
