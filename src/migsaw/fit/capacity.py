@@ -14,7 +14,7 @@ The exponent, the sharpness and the knee of averaged readings were measured on M
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from migsaw.fit.ceilings import MIGPERF, Ceiling, ceiling_of
@@ -48,18 +48,31 @@ class Use:
     full: float  # activity, as exported, at which ``share`` is 1
     ceiling: Ceiling
 
-    def ratio(self, held: Size, other: Size) -> float:
-        """Throughput on ``other`` over throughput on ``held``."""
-        return self._ratio(held, other, 1.0)
 
-    def figure(self, held: Size, other: Size) -> Figure:
-        low, high = sorted(self._ratio(held, other, f) for f in (1 / UNCERTAINTY, UNCERTAINTY))
-        return Figure(self.ratio(held, other), low * (1 - COARSE), high * (1 + COARSE), "predicted")
+def throughput(uses: Sequence[Use], held: Size, other: Size) -> Figure:
+    """On ``other`` over on ``held``. Of a full slice the host's bound is not known: upwards it may be out of reach."""
+    low, high = sorted(_ratio(uses, held, other, f) for f in (1 / UNCERTAINTY, UNCERTAINTY))
+    gains = [1 / steps for use in uses if use.share >= 1 and (steps := _steps(use, held, other)) < 1]
+    return Figure(
+        _ratio(uses, held, other, 1.0), low * (1 - COARSE), max([high, *gains]) * (1 + COARSE), source="predicted"
+    )
 
-    def _ratio(self, held: Size, other: Size, factor: float) -> float:
-        steps = held.memory_slices / other.memory_slices if self.signal == "dram" else held.sms / other.sms
-        x = self.share * factor
-        return float(((1 + x**SHARPNESS) / (1 + (x * steps) ** SHARPNESS)) ** (1 / SHARPNESS))
+
+def binding(uses: Sequence[Use], held: Size, other: Size) -> Use:
+    """What would bound the work on ``other``."""
+    return max(uses, key=lambda use: (use.share * _steps(use, held, other), use.signal))
+
+
+def _ratio(uses: Sequence[Use], held: Size, other: Size, factor: float) -> float:
+    """Host, SMs and bandwidth each bound the work: their inverse bounds add up in the power of the sharpness."""
+    here = 1 + sum((use.share * factor) ** SHARPNESS for use in uses)
+    there = 1 + sum((use.share * factor * _steps(use, held, other)) ** SHARPNESS for use in uses)
+    return float((here / there) ** (1 / SHARPNESS))
+
+
+def _steps(use: Use, held: Size, other: Size) -> float:
+    """How many times smaller ``other`` is in what the signal counts."""
+    return held.memory_slices / other.memory_slices if use.signal == "dram" else held.sms / other.sms
 
 
 def size_of(board: Board, profile: Profile | None) -> Size | None:

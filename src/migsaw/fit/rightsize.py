@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from migsaw.fit.capacity import Size, Use, size_of, uses_of
+from migsaw.fit.capacity import Size, Use, binding, size_of, throughput, uses_of
 from migsaw.fit.capacity import shown as shown_use
 from migsaw.fit.ceilings import ceiling_of
 from migsaw.fit.held import Work, telemetry_of, works_of
@@ -60,12 +60,20 @@ class Holding:
     def cost(self) -> float:
         return share_of(self.board, self.profile)
 
+    @property
+    def key(self) -> tuple[str, int, int]:
+        d = self.device
+        return d.node or "", -1 if d.index is None else d.index, -1 if d.gi_id is None else d.gi_id
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
+    """``is_hungry``: what it needs shows only when what starves it, or may, is mended."""
+
     verdict: Verdict
     because: str
     next_step: str | None = None
+    is_hungry: bool = False
 
 
 def right_size(snapshot: Snapshot, catalogue: Catalogue, wish: Wish = Wish()) -> Fits:
@@ -88,7 +96,7 @@ def _fit(work: Work, snapshot: Snapshot, telemetry: Telemetry, catalogue: Catalo
         why = "no device of it is known" if work.devices else "it holds no device"
         options = declared_options(work.pods, boards)
         return Fit(work.ref, "declared", options, confidence="declared request only, nothing measured", because=why)
-    need = _memory(work, held, telemetry)
+    need = _memory(held, telemetry)
     options = tuple(
         _option(board, p, held, need, wish)
         for board in sorted({h.board.key: h.board for h in held}.values(), key=lambda b: b.key)
@@ -96,7 +104,9 @@ def _fit(work: Work, snapshot: Snapshot, telemetry: Telemetry, catalogue: Catalo
         if p.is_plain
     )
     points = _points(held)
-    found = _verdict(work, held, need, options, snapshot, telemetry, catalogue, wish)
+    found = _verdict(work, held, options, snapshot, telemetry, catalogue, wish)
+    if found.is_hungry:
+        options = tuple(_withheld(o, held) for o in options)
     return Fit(
         work.ref,
         "predicted",
@@ -125,15 +135,18 @@ def _holding(device: Device, catalogue: Catalogue, version: str | None) -> Holdi
 # ---- memory -----------------------------------------------------------------------------------------------------
 
 
-def _memory(work: Work, held: Sequence[Holding], telemetry: Telemetry) -> MemoryNeed:
+def _memory(held: Sequence[Holding], telemetry: Telemetry) -> MemoryNeed:
     """The largest peak of all devices, and a margin. A pod that ended or was ended near full memory doubles it."""
     peaks = [math.ceil(s.values.peak) for h in held if (s := h.device.series.get("used")) and s.values]
     if not peaks:
         return MemoryNeed()
     margin = max(MARGIN_MIB, math.ceil(max(peaks) * MARGIN_SHARE))
+    return MemoryNeed(max(peaks), margin * 2 if _ended_full(held, telemetry) else margin)
+
+
+def _ended_full(held: Sequence[Holding], telemetry: Telemetry) -> bool:
     ended = {p.pod for p in telemetry.pods if (p.oom_kills or 0) + (p.restarts or 0) > 0}
-    is_raised = any(h.device.owner in ended and _fullness(h) >= OOM_NEAR for h in held)
-    return MemoryNeed(max(peaks), margin * 2 if is_raised else margin)
+    return any(h.device.owner in ended and _fullness(h) >= OOM_NEAR for h in held)
 
 
 def _fullness(holding: Holding) -> float:
@@ -165,17 +178,24 @@ def _option(board: Board, profile: Profile, held: Sequence[Holding], need: Memor
     return replace(option, fits=True)
 
 
+def _withheld(option: Option, held: Sequence[Holding]) -> Option:
+    """No cheaper slot counts as fitting while it starves: what it takes when fed was not seen."""
+    board = next(h.board for h in held if h.board.key == option.board)
+    if not option.fits or share_of(board, board.find(option.profile)) >= max(h.cost for h in held):
+        return option
+    return replace(option, fits=False, reason="it starves, or may: what it would take when fed is n/a")
+
+
 def _ratio(board: Board, profile: Profile, held: Sequence[Holding]) -> tuple[Figure | None, str]:
     """Throughput there over throughput here, of the device that would lose most, and what bounds it."""
     other = size_of(board, profile)
     mine = [h for h in held if h.board.key == board.key]
     if other is None or not mine or not all(h.uses for h in mine):
         return None, "memory holds; throughput n/a (no profiling series)"
-    least = min(
-        ((use.figure(h.size, other), use) for h in mine for use in h.uses),
-        key=lambda pair: (pair[0].value, pair[1].signal),
+    figure, holding = min(
+        ((throughput(h.uses, h.size, other), h) for h in mine), key=lambda pair: (pair[0].value, pair[1].key)
     )
-    figure, use = least
+    use = binding(holding.uses, holding.size, other)
     return figure, f"{figure.value:.0%} of the throughput ({shown_use(use)})"
 
 
@@ -215,7 +235,6 @@ def _cheapest(held: Sequence[Holding], options: Sequence[Option]) -> Choice | No
 def _verdict(
     work: Work,
     held: Sequence[Holding],
-    need: MemoryNeed,
     options: Sequence[Option],
     snapshot: Snapshot,
     telemetry: Telemetry,
@@ -227,13 +246,13 @@ def _verdict(
         return Finding("unknown", f"n/a ({points or 0} samples, {wish.points_required} are required)")
     if _is_idle(held):
         return Finding("idle", "no activity in the whole window", "release it, or find out why nobody uses it")
-    if full := _near_full(held, need):
+    if full := _near_full(held, telemetry):
         return Finding("too_small", full, "a larger slice, or less memory (batch, cache, sequence length)")
     if not all(h.uses for h in held):
         return Finding("unknown", "n/a (no profiling series: activity is not known, only memory)", NO_PROFILING)
     if hungry := _starvation(work, held, snapshot, telemetry, catalogue):
         verdicts: dict[str, Verdict] = {"cpu": "starved_cpu", "input": "starved_input", "suspected": "unknown"}
-        return Finding(verdicts[hungry.cause], sentence(hungry), hungry.mend)
+        return Finding(verdicts[hungry.cause], sentence(hungry), hungry.mend, is_hungry=True)
     if use := _saturated(held):
         return Finding("too_small", f"saturated: {shown_use(use)}", _faster(held, options))
     return _sized(held, options, wish)
@@ -264,13 +283,12 @@ def _is_idle(held: Sequence[Holding]) -> bool:
     return True
 
 
-def _near_full(held: Sequence[Holding], need: MemoryNeed) -> str | None:
-    worst = max(held, key=lambda h: (_fullness(h), h.device.node or "", h.device.index or 0, h.device.gi_id or 0))
-    share = _fullness(worst)
-    ended = need.peak is not None and (need.margin or 0) > max(MARGIN_MIB, math.ceil(need.peak * MARGIN_SHARE))
+def _near_full(held: Sequence[Holding], telemetry: Telemetry) -> str | None:
+    worst = max(held, key=lambda h: (_fullness(h), h.key))
+    share, ended = _fullness(worst), _ended_full(held, telemetry)
     if share < NEAR_FULL and not ended:
         return None
-    what = "it ended there" if ended else f"{NEAR_FULL:.0%} counts as full"
+    what = "and the pod ended in the window" if ended else f"{NEAR_FULL:.0%} counts as full"
     return f"memory reached {share:.0%} of {worst.limit_mib} MiB; {what}"
 
 
@@ -286,17 +304,18 @@ def _saturated(held: Sequence[Holding]) -> Use | None:
 
 
 def _faster(held: Sequence[Holding], options: Sequence[Option]) -> str:
-    """What a larger slice would give, and cost: a decision for whoever pays."""
+    """What a larger slice would give at most, and cost: a decision for whoever pays."""
     boards = {h.board.key: h.board for h in held}
-    now = max(h.cost for h in held)
-    for cost, option in sorted(
-        ((share_of(boards[o.board], boards[o.board].find(o.profile)), o) for o in options if o.fits),
-        key=lambda row: (row[0], row[1].board, row[1].profile),
-    ):
-        ratio = option.throughput_ratio
-        if cost > now and ratio and ratio.value > 1:
-            return f"if it must be faster: {option.profile}, about ×{ratio.value:.1f} for ×{cost / now:.1f} the price"
-    return "nothing larger on this board would hold it"
+    now = max(held, key=lambda h: (h.cost, h.key))
+    larger = [
+        (share_of(boards[o.board], p), o.board, p.name, p.sm_count / now.size.sms)
+        for o in options
+        if o.fits and (p := boards[o.board].find(o.profile)) and p.sm_count and p.sm_count > now.size.sms
+    ]
+    if not larger:
+        return "nothing larger on this board would hold it"
+    cost, _, name, gain = min(larger)
+    return f"if it must be faster: {name}, at most ×{gain:.1f} for ×{cost / now.cost:.1f} the price"
 
 
 def _starvation(
