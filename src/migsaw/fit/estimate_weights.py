@@ -58,15 +58,13 @@ def weights_row(model: Model, counts: Parameters | None, setup: Setup) -> Row | 
     how = quantization_of(model, setup)
     if how is not None:
         low, high = bits_per_weight(how)
-        rest = 2 * (counts.total - counts.linear)
-        formula = f"{counts.linear} × {_number(low, high)} bits + {counts.total - counts.linear} × 2 B"
-        return Row(
-            f"weights ({how.method})",
-            (counts.linear * low / 8 + rest) / MIB,
-            (counts.linear * high / 8 + rest) / MIB,
-            formula,
-            SOURCES[how.method],
-        )
+        rest = counts.total - counts.linear
+        widest = (
+            4 if setup.task != "inference" and how.method in ("nf4", "int8") else 2
+        )  # PEFT casts the rest to 32 bits
+        size = (counts.linear * low / 8 + rest * 2) / MIB, (counts.linear * high / 8 + rest * widest) / MIB
+        formula = f"{counts.linear} × {_number(low, high)} bits + {rest} × {_number(2, widest)} B"
+        return Row(f"weights ({how.method})", *size, formula, SOURCES[how.method])
     width = BYTES[plain_precision(model, setup)]
     size = counts.total * width / MIB
     return Row("weights", size, size, f"{counts.total} × {width} B", "counted from the configuration's sizes")

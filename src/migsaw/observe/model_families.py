@@ -99,11 +99,14 @@ def _qwen3(fields: Fields) -> Architecture:
     return replace(shape, qkv_bias=has_bias, out_bias=has_bias, head_dim=head_dim, query_key_norm=True)
 
 
-def _sparse(fields: Fields) -> tuple[int, ...]:
-    only = fields.data.get("mlp_only_layers")
-    if fields.whole("decoder_sparse_step", default=1) != 1 or (only and only != list(range(len(only)))):
-        raise fields.fault("decoder_sparse_step", "mixes layers in a way that is not known here", "give explicit sizes")
-    return tuple(only or ())
+def _dense_layers(fields: Fields) -> int:
+    """Layers without experts: only the first ones are understood."""
+    only = fields.data.get("mlp_only_layers") or []
+    is_first = isinstance(only, list) and only == list(range(len(only)))
+    if fields.whole("decoder_sparse_step", default=1) != 1 or not is_first:
+        hint = "give a file of kind migsaw/estimate/v1 with explicit sizes"
+        raise fields.fault("mlp_only_layers", "or decoder_sparse_step mixes layers in a way not known here", hint)
+    return len(only)
 
 
 def _qwen2_moe(fields: Fields) -> Architecture:
@@ -112,7 +115,7 @@ def _qwen2_moe(fields: Fields) -> Architecture:
         active=fields.whole("num_experts_per_tok"),
         intermediate=fields.whole("moe_intermediate_size"),
         shared_intermediate=fields.whole("shared_expert_intermediate_size"),
-        dense_layers=len(_sparse(fields)),
+        dense_layers=_dense_layers(fields),
         shared_gate=True,
     )
     return replace(_qwen2(fields), experts=experts)
@@ -123,7 +126,7 @@ def _qwen3_moe(fields: Fields) -> Architecture:
         count=fields.whole("num_experts"),
         active=fields.whole("num_experts_per_tok"),
         intermediate=fields.whole("moe_intermediate_size"),
-        dense_layers=len(_sparse(fields)),
+        dense_layers=_dense_layers(fields),
     )
     return replace(_qwen3(fields), experts=experts)
 
