@@ -61,7 +61,7 @@ def library(gpus: dict[str, list[tuple[str, str]] | None], busy: set[str] = froz
 
 
 def spec(**more) -> TrialSpec:
-    steady = Steady(0.05, 10, 20.0, 10.0)
+    steady = Steady(0.05, 10, 0.1, 20.0, 10.0)
     command = (sys.executable, "-c", PRINTS)
     return TrialSpec("t", BOARD.key, command, Read(regex=RegexReading("rate (.*)")), steady=steady, **more)
 

@@ -16,7 +16,7 @@ from migsaw.cli.shared import load_catalogue
 from migsaw.errors import InputError
 from migsaw.fit.curve_prior import parse_prior
 from migsaw.model.measurement import Measurement
-from migsaw.model.trial import Limit, Read, RegexReading, Trials, TrialSpec, Verdict, WarmUp
+from migsaw.model.trial import Limit, Read, RegexReading, Steady, Trials, TrialSpec, Verdict, WarmUp
 from migsaw.store import open_store
 from migsaw.trial.runner import Profiling
 from migsaw.trial.simulated import SimulatedBackend, simulated_backend
@@ -89,7 +89,7 @@ def test_few_trials_find_the_slot_that_measuring_everything_finds(data_dir):
     same, excess, made, missed, cases = 0, [], 0, 0, 0
     found = configurations(data_dir)
     assert len(found) >= 80
-    for task, batch, rates, memory in found[::2]:
+    for task, batch, rates, memory in found[::3]:
         for limit in (None, 1.5, 3.0, 6.0):
             floor = rates["7g.40gb"] / limit if limit else None
             trials = run(spec(floor, task=task, batch=batch), rates, memory)
@@ -168,7 +168,7 @@ def test_cpu_numbers_never_stand_for_a_slice(tmp_path):
 
     from migsaw.trial.local import CpuBackend
 
-    asked = spec(profiles=("1g.5gb",), warm_up=WarmUp())
+    asked = spec(profiles=("1g.5gb",), warm_up=WarmUp(), steady=Steady(at_least_seconds=0.1))
     object.__setattr__(asked, "command", (sys.executable, "-c", "while True: print('7', flush=True)"))
     object.__setattr__(asked, "read", Read(regex=RegexReading("(7)")))
     with open_store(tmp_path / "s.db") as store:

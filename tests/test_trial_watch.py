@@ -6,14 +6,14 @@ import random
 
 import pytest
 
-from migsaw.model.trial import Read, RegexReading, Steady, TrialSpec, WarmUp
+from migsaw.model.trial import JsonLinesReading, Read, RegexReading, Steady, TrialSpec, WarmUp
 from migsaw.trial.events import Ended, InputWait, Memory, Tick, Value
-from migsaw.trial.readers import Rates, RegexReader, Together
+from migsaw.trial.readers import JsonLinesReader, Rates, RegexReader, Together
 from migsaw.trial.watch import watch
 
 
 def spec(**changes) -> TrialSpec:
-    steady = Steady(0.03, 20, 300.0, 60.0)
+    steady = Steady(0.03, 20, 10.0, 300.0, 60.0)
     return TrialSpec("t", "a100-sxm4-80gb", ("x",), Read(regex=RegexReading("(x)")), **{"steady": steady, **changes})
 
 
@@ -43,15 +43,24 @@ def test_a_tighter_interval_takes_longer_and_noise_that_never_settles_ends_at_th
     def noisy(n, rng=random.Random(5)):  # noqa: B008 - one stream of chance for all values
         return 50.0 * (1 + rng.gauss(0, 0.1))
 
-    loose = watch(values(noisy), spec(steady=Steady(0.06, 20, 5000.0)))
-    tight = watch(values(noisy), spec(steady=Steady(0.01, 20, 5000.0)))
-    never = watch(values(noisy), spec(steady=Steady(0.0001, 20, 300.0)))
+    loose = watch(values(noisy), spec(steady=Steady(0.06, 20, 10.0, 5000.0)))
+    tight = watch(values(noisy), spec(steady=Steady(0.01, 20, 10.0, 5000.0)))
+    never = watch(values(noisy), spec(steady=Steady(0.0001, 20, 10.0, 300.0)))
     assert loose.outcome == tight.outcome == "steady"
     assert tight.steady_seconds > 4 * loose.steady_seconds
     assert loose.steady_seconds < 300 / 4, "an early end saves most of the time"
     assert (never.outcome, never.steady_seconds) == ("unsteady", 300.0)
     assert never.mean.value == pytest.approx(50.0, rel=0.05)
     assert "300 s" in never.message
+
+
+def test_a_rate_that_comes_in_waves_is_not_judged_by_its_first_calm():
+    """30 s at 10, 30 s at 90, and so on: the first 20 values are all alike."""
+    waves = lambda n: 10.0 if n // 30 % 2 == 0 else 90.0  # noqa: E731
+    hasty = watch(values(waves), spec(steady=Steady(0.05, 20, 0.0, 3000.0)))
+    patient = watch(values(waves), spec(steady=Steady(0.05, 20, 60.0, 3000.0)))
+    assert (hasty.outcome, hasty.mean.value) == ("steady", 10.0)
+    assert patient.mean.value == pytest.approx(50.0, rel=0.1)
 
 
 def test_a_silent_trial_is_ended_and_says_what_to_look_at():
@@ -116,3 +125,19 @@ def test_processes_are_added_up_when_each_has_spoken():
     said = [(0, 1.0), (0, 5.0), (1, 9.0), (0, 10.0), (0, 20.0), (1, 2.0), (1, 3.0), (0, 4.0)]
     found = [e for n, (process, rate) in enumerate(said) for e in both.value(process, Value(n, rate))]
     assert [(e.seconds, e.rate) for e in found] == [(2, None), (5, 15.0 + 2.0), (7, 3.0 + 4.0)]
+
+
+def test_lines_of_a_file_that_come_together_are_one_value(tmp_path):
+    path = tmp_path / "log.jsonl"
+    rates = JsonLinesReader(JsonLinesReading("log.jsonl", "r"), path)
+    counts = JsonLinesReader(JsonLinesReading("log.jsonl", "n", "count"), path)
+    assert list(rates.poll(0.5)) == [], "the file is not there yet"
+    path.write_text('{"r": 10, "n": 1}\n{"r": 20, "n": 2}\nno json\n[1]\n{"r": true}\n{"r": 99')
+    assert [(e.seconds, e.rate) for e in rates.poll(1.0)] == [(1.0, 15.0)]
+    assert [(e.seconds, e.rate) for e in counts.poll(1.0)] == [(1.0, None)]
+    with path.open("a") as file:
+        file.write(', "n": 10}\n')
+    assert [e.rate for e in rates.poll(3.0)] == [99.0]
+    assert [e.rate for e in counts.poll(3.0)] == [4.0], "8 units in 2 s"
+    path.write_text('{"r": 5}\n')
+    assert [e.rate for e in rates.poll(4.0)] == [5.0], "a file that begins anew is read from its start"

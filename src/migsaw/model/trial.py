@@ -91,12 +91,16 @@ class WarmUp:
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """A trial ends when half of the mean's 95 % interval is at most this part of the mean, or its time is over."""
+    """A trial ends when half of the mean's 95 % interval is at most this part of the mean, or its time is over.
+
+    ``at_least_seconds``: what comes in waves (evaluation, checkpoints, clocks) must be seen to be counted.
+    """
 
     __pydantic_config__ = FORBID
 
     relative_half_width: float = 0.03
     at_least_values: int = 20
+    at_least_seconds: float = 10.0  # counted, after the warm-up
     at_most_seconds: float = 300.0  # from the first value
     start_within_seconds: float = 900.0  # the first value must come
 

@@ -17,6 +17,7 @@ import threading
 import time
 
 GRACE_SECONDS = 5.0
+LAST_SECONDS = 2.0
 
 
 def main(words: list[str]) -> int:
@@ -31,6 +32,7 @@ def main(words: list[str]) -> int:
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     _signal(child.pid, signal.SIGKILL)
     code = child.wait()
+    _wait_for_the_rest(child.pid)
     return code if code >= 0 else 128 - code
 
 
@@ -40,6 +42,15 @@ def _end_with(life: int, group: int) -> None:
     _signal(group, signal.SIGTERM)
     time.sleep(GRACE_SECONDS)
     _signal(group, signal.SIGKILL)
+
+
+def _wait_for_the_rest(group: int) -> None:
+    """A killed process is gone only a moment later; one whose new parent never reaps it is not waited for long."""
+    deadline = time.monotonic() + LAST_SECONDS
+    with contextlib.suppress(ProcessLookupError):
+        while time.monotonic() < deadline:
+            os.killpg(group, 0)
+            time.sleep(0.005)
 
 
 def _signal(group: int, number: int) -> None:

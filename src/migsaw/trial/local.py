@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections import deque
@@ -14,7 +15,7 @@ from migsaw.model.measurement import DeviceKind
 from migsaw.model.trial import TrialSpec
 from migsaw.trial.events import Ended, Event, Memory, Running, Tick
 from migsaw.trial.process import Line, Processes
-from migsaw.trial.readers import Reader, Together, environment, readers_of
+from migsaw.trial.readers import Reader, Together, readers_of
 
 LAST_LINES = 5  # of stderr, shown where the command failed
 
@@ -53,8 +54,11 @@ def running(
     ``memory``: MiB in use in the slot now.
     """
     readers = readers_of(spec, folder)
-    envs = [process_env(spec, {**env, **environment(readers[0])}, n) for n in range(spec.processes)]
-    with Processes(spec.command, folder, envs) as processes:
+    envs = [process_env(spec, {**env, **readers[0].environment}, n) for n in range(spec.processes)]
+    with contextlib.ExitStack() as stack:
+        for reader in readers:
+            stack.callback(reader.close)
+        processes = stack.enter_context(Processes(spec.command, folder, envs))
         yield _events(processes, readers, Together(len(readers)), memory)
 
 

@@ -89,19 +89,22 @@ class Processes:
         return time.monotonic() - self._begun
 
     def lines(self) -> Iterator[Line | None]:
-        """Lines in the order of their arrival, None at least every ``TICK_SECONDS``; ends when all processes have."""
+        """Lines in the order of their arrival, None every ``TICK_SECONDS`` or so; ends when all processes have."""
+        ticked = -TICK_SECONDS
         with selectors.DefaultSelector() as selector:
             for each in self._pipes():
                 selector.register(each.stream, selectors.EVENT_READ, each)
             while selector.get_map():
-                for key, _ in selector.select(TICK_SECONDS):
+                for key, _ in selector.select(TICK_SECONDS / 2):
                     pipe: _Pipe = key.data
                     content = os.read(pipe.stream.fileno(), READ_BYTES)
                     if not content:
                         selector.unregister(pipe.stream)
                     now = self.seconds
                     yield from (Line(now, pipe.process, text, pipe.is_error) for text in pipe.lines(content))
-                yield None
+                if self.seconds - ticked >= TICK_SECONDS:
+                    ticked = self.seconds
+                    yield None
 
     def codes(self) -> list[int]:
         """Exit codes, of processes whose output has ended."""

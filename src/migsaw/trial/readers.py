@@ -12,25 +12,36 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from migsaw.errors import InputError
-from migsaw.model.trial import JsonLinesReading, PrometheusReading, ReadKind, RegexReading, TrialSpec
+from migsaw.model.trial import JsonLinesReading, MlflowReading, PrometheusReading, ReadKind, RegexReading, TrialSpec
 from migsaw.observe.prometheus import Client, QueryError, Server
 from migsaw.trial.events import Event, InputWait, Value
+
+if TYPE_CHECKING:
+    from migsaw.trial.mlflow import MlflowRun
 
 SHORTEST_SECONDS = 1e-3  # between two counts: what is nearer came in one piece
 MOST_BYTES = 1 << 22  # of a file, read at once
 
 
-class Reader(Protocol):
+class Reader:
+    """A reader overrides what it needs. ``environment``: what the command must be told."""
+
+    environment: Mapping[str, str] = MappingProxyType({})
+
     def line(self, seconds: float, text: str) -> Iterator[Event]:
         """A line of stdout."""
-        ...
+        return iter(())
 
     def poll(self, seconds: float) -> Iterator[Event]:
         """Time has passed."""
-        ...
+        return iter(())
+
+    def close(self) -> None:
+        """The trial is over."""
 
 
 @dataclass
@@ -54,7 +65,7 @@ class Rates:
 
 
 @dataclass
-class RegexReader:
+class RegexReader(Reader):
     reading: RegexReading
     rates: Rates = field(init=False)
 
@@ -69,12 +80,9 @@ class RegexReader:
         if (number := _number(self._pattern.search(text))) is not None:
             yield from self.rates.value(seconds, number)
 
-    def poll(self, seconds: float) -> Iterator[Event]:
-        return iter(())
-
 
 @dataclass
-class JsonLinesReader:
+class JsonLinesReader(Reader):
     """Reads on from where the file ended when the trial began; a file that became shorter is read from its start."""
 
     reading: JsonLinesReading
@@ -86,9 +94,6 @@ class JsonLinesReader:
         self.rates = Rates(self.reading.kind)
         self.place = self._size()
 
-    def line(self, seconds: float, text: str) -> Iterator[Event]:
-        return iter(())
-
     def poll(self, seconds: float) -> Iterator[Event]:
         size = self._size()
         self.place = self.place if size >= self.place else 0
@@ -99,20 +104,14 @@ class JsonLinesReader:
             content = file.read(MOST_BYTES)
         whole = content[: content.rfind(b"\n") + 1]
         self.place += len(whole)
-        for line in whole.splitlines():
-            yield from self._row(seconds, line)
-
-    def _row(self, seconds: float, line: bytes) -> Iterator[Event]:
-        try:
-            row = json.loads(line)
-        except ValueError:
-            return
-        if not isinstance(row, dict):
-            return
-        if self.reading.input_wait and (share := _plain(row.get(self.reading.input_wait))) is not None:
-            yield InputWait(seconds, share)
-        if (number := _plain(row.get(self.reading.field))) is not None:
-            yield from self.rates.value(seconds, number)
+        rows = [row for line in whole.splitlines() if isinstance(row := _json(line), dict)]
+        if self.reading.input_wait:
+            shares = (_plain(row.get(self.reading.input_wait)) for row in rows)
+            yield from (InputWait(seconds, share) for share in shares if share is not None)
+        numbers = [number for row in rows if (number := _plain(row.get(self.reading.field))) is not None]
+        if numbers:  # they came together, so they are one value: rates their mean, counts the last
+            one = sum(numbers) / len(numbers) if self.reading.kind == "rate" else numbers[-1]
+            yield from self.rates.value(seconds, one)
 
     def _size(self) -> int:
         try:
@@ -122,7 +121,7 @@ class JsonLinesReader:
 
 
 @dataclass
-class PrometheusReader:
+class PrometheusReader(Reader):
     """Asks every so often. No series: nothing yet; several: the query is wrong. A lost server is asked again."""
 
     reading: PrometheusReading
@@ -130,9 +129,6 @@ class PrometheusReader:
 
     def __post_init__(self) -> None:
         self._client = Client(Server(self.reading.url, timeout_seconds=10.0), retries=0)
-
-    def line(self, seconds: float, text: str) -> Iterator[Event]:
-        return iter(())
 
     def poll(self, seconds: float) -> Iterator[Event]:
         if seconds < self.next_at:
@@ -151,6 +147,26 @@ class PrometheusReader:
             yield Value(seconds, found[0])
 
 
+class MlflowReader(Reader):
+    """Values are placed in time by MLflow's own stamps; the newest counts as now."""
+
+    def __init__(self, reading: MlflowReading, run: MlflowRun) -> None:
+        self.run, self.environment, self.every = run, run.environment, reading.every_seconds
+        self.next_at, self.seen = 0.0, 0
+
+    def poll(self, seconds: float) -> Iterator[Event]:
+        if seconds < self.next_at:
+            return
+        self.next_at = seconds + self.every
+        history = self.run.values()
+        new, self.seen = history[self.seen :], len(history)
+        for at, value in new:
+            yield Value(seconds - (new[-1][0] - at), value)
+
+    def close(self) -> None:
+        self.run.close()
+
+
 def readers_of(spec: TrialSpec, folder: Path) -> list[Reader]:
     """One for each process, or a single one for the slot."""
     if spec.read.regex is not None:
@@ -161,9 +177,9 @@ def readers_of(spec: TrialSpec, folder: Path) -> list[Reader]:
     if spec.read.prometheus is not None:
         return [PrometheusReader(spec.read.prometheus)]
     assert spec.read.mlflow is not None
-    from migsaw.trial.mlflow import MlflowReader
+    from migsaw.trial.mlflow import MlflowRun
 
-    return [MlflowReader(spec.read.mlflow, spec.name)]
+    return [MlflowReader(spec.read.mlflow, MlflowRun(spec.read.mlflow, spec.name))]
 
 
 @dataclass
@@ -193,17 +209,18 @@ class Together:
             self.rates.clear()
 
 
-def environment(reader: Reader) -> Mapping[str, str]:
-    """What a reader wants the process to know."""
-    found: Mapping[str, str] = getattr(reader, "environment", {})
-    return found
-
-
 def _number(found: re.Match[str] | None) -> float | None:
     if found is None or found[1] is None:
         return None
     try:
         return float(found[1].replace(",", "") if re.fullmatch(r"\d{1,3}(,\d{3})+(\.\d+)?", found[1]) else found[1])
+    except ValueError:
+        return None
+
+
+def _json(line: bytes) -> Any:
+    try:
+        return json.loads(line)
     except ValueError:
         return None
 

@@ -107,9 +107,16 @@ def _check_numbers(spec: TrialSpec, document: Document) -> None:
     for place, value in positive:
         if value is not None and not 0 < value < math.inf:
             raise _fault(document, place, f"{value} is not a positive number")
-    for name, least in (("seconds", spec.warm_up.seconds), ("values", spec.warm_up.values)):
-        if not 0 <= least < math.inf:
-            raise _fault(document, ["warm_up", name], f"{least} is negative or has no end")
+    least: list[tuple[list[str], float]] = [
+        (["warm_up", "seconds"], spec.warm_up.seconds),
+        (["steady", "at_least_seconds"], spec.steady.at_least_seconds),
+    ]
+    for place, value in least:
+        if not 0 <= value < spec.steady.at_most_seconds:
+            hint = f"less than steady.at_most_seconds, which is {spec.steady.at_most_seconds:g}"
+            raise _fault(document, place, f"{value:g} is negative or leaves no time to measure", hint)
+    if spec.warm_up.values < 0:
+        raise _fault(document, ["warm_up", "values"], f"{spec.warm_up.values} is negative")
     if spec.limit.latency_ms is not None and spec.limit.throughput_per_second is not None:
         raise _fault(document, ["limit"], "two limits", "either latency_ms or throughput_per_second")
     if spec.limit.latency_ms is not None and spec.batch is None:

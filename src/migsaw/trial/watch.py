@@ -81,7 +81,8 @@ class Watch:
         self.judged_at = len(self.rates)
         self.mean = mean_of(self.rates, self.spans) if self.rates else None
         if self.mean and self.mean.relative <= self.spec.steady.relative_half_width:
-            enough = len(self.rates) >= self.spec.steady.at_least_values
+            steady = self.spec.steady
+            enough = len(self.rates) >= steady.at_least_values and sum(self.spans) >= steady.at_least_seconds
             self.outcome = "steady" if enough else self.outcome
 
     def _wait(self, event: InputWait) -> None:
