@@ -214,7 +214,7 @@ FULL = "type: command\ncommand: python t.py --per-device-train-batch-size 4 --fp
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (AZURE_JOB, Setup("qlora", None, 1024, 2, "adamw8bit", True, "flash", 32)),
+        (AZURE_JOB, Setup("qlora", None, 1024, 2, "adamw8bit", True, None, 32)),
         (VLLM, Setup("inference", "bf16", 8192, 16)),
         (FULL, Setup("train", "mixed", 512, 4, "adafactor")),
         ("command: python notebook.py\n", Setup()),
@@ -264,6 +264,16 @@ def test_an_unknown_family_is_na_with_a_lower_bound(migsaw, tmp_path):
     text = migsaw("estimate", config, "--weights", index).stdout
     assert "n/a" in text
     assert "mamba" in text
+
+
+def test_a_checkpoint_of_another_model_is_told(migsaw, tmp_path):
+    config = _json(tmp_path, known.LLAMA_3_8B)
+    index = _json(tmp_path, {"metadata": {"total_size": 14483464192}}, "m.index.json")
+    notes = json.loads(migsaw("estimate", config, "--weights", index, "-o", "json").stdout)["notes"]
+    assert any("14483464192" in note and "16060522496" in note for note in notes)
+    index = _json(tmp_path, {"metadata": {"total_size": 16060522496}}, "m.index.json")
+    shown = json.loads(migsaw("estimate", config, "--weights", index, "-o", "json").stdout)
+    assert not any("16060522496" in note for note in shown["notes"])
 
 
 @pytest.mark.parametrize("form", ["table", "wide", "json", "yaml", "csv", "md"])

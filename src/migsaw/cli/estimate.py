@@ -25,7 +25,11 @@ FILE = click.Path(path_type=Path)
 @click.option("--batch", type=click.IntRange(1), metavar="N", help="Sequences at once: requests, or the micro-batch.")
 @click.option("--optimizer", type=click.Choice(get_args(Optimizer)), help="Default: adamw.")
 @click.option("--checkpointing", is_flag=True, default=None, help="Gradient checkpointing.")
-@click.option("--attention", type=click.Choice(get_args(Kernel)), help="eager holds all scores. Default: flash.")
+@click.option(
+    "--attention",
+    type=click.Choice(get_args(Kernel)),
+    help="eager holds all scores. Default: flash for a decoder, else either.",
+)
 @click.option("--rank", type=click.IntRange(1), metavar="N", help="Of LoRA's adapters. Default: 16.")
 @click.option("--board", "boards", multiple=True, metavar="BOARD", help="Every profile of it; repeatable.")
 @output_option()

@@ -8,10 +8,10 @@ from __future__ import annotations
 from migsaw.errors import InputError
 from migsaw.fit.estimate_inference import inference_rows
 from migsaw.fit.estimate_training import training_rows
-from migsaw.fit.estimate_weights import weights_row
+from migsaw.fit.estimate_weights import BYTES, weights_row
 from migsaw.fit.shapes import parameters
 from migsaw.model.boards import Board, Profile
-from migsaw.model.workload_shape import MIB, Estimate, Model, Need, ProfileNeed, Row, Setup, Verdict
+from migsaw.model.workload_shape import MIB, Estimate, Model, Need, ProfileNeed, Row, Setup, StoredWeights, Verdict
 
 CONTEXT_MIB = (200, 1500)  # of a process, whatever the slice: kernels loaded lazily, or all at start
 CONTEXT_PER_SM_MIB = (1.5, 4.3)
@@ -103,16 +103,27 @@ def smallest(found: tuple[ProfileNeed, ...], verdict: Verdict) -> ProfileNeed | 
 
 
 def _notes(model: Model, setup: Setup) -> tuple[str, ...]:
-    notes = []
-    shape, stored = model.architecture, model.weights
-    if shape is not None and shape.kind == "decoder" and setup.task == "inference":
+    shape, notes = model.architecture, []
+    if shape is None:
+        return ()
+    if shape.kind == "decoder" and setup.task == "inference":
         notes.append("vLLM and SGLang take what is left of the slice for more cache: use of memory then says nothing.")
-    if shape is not None and stored is not None and stored.parameters is not None:
-        counted = parameters(shape).total
-        if abs(counted - stored.parameters) > counted / 100:
-            notes.append(f"The checkpoint has {stored.parameters} parameters, its configuration makes {counted}.")
-    if setup.task == "train" and shape is not None and shape.experts is not None:
-        notes.append("All experts are trained: few mixtures fit one GPU so.")
-    if stored is not None and shape is not None and setup.task == "inference" and setup.precision is not None:
-        notes.append(f"Stored: {stored.size_bytes / MIB:.0f} MiB; {setup.precision} was asked for.")
+    if shape.latent is not None and setup.task == "inference":
+        full = shape.heads * (shape.latent.nope_dim + shape.latent.rope_dim + shape.latent.value_dim)
+        times = full / (shape.latent.kv_rank + shape.latent.rope_dim)
+        notes.append(f"An engine without latent attention keeps {times:.0f} times this KV cache (transformers does).")
+    if model.weights is not None:
+        notes += _contradictions(model, parameters(shape).total, model.weights)
+        if setup.task == "inference" and setup.precision is not None:
+            notes.append(f"Stored: {model.weights.size_bytes / MIB:.0f} MiB; {setup.precision} was asked for.")
     return tuple(notes)
+
+
+def _contradictions(model: Model, counted: int, stored: StoredWeights) -> list[str]:
+    """A checkpoint that is not of this configuration, by 1 %."""
+    if stored.parameters is not None and abs(counted - stored.parameters) > counted / 100:
+        return [f"The checkpoint has {stored.parameters} parameters, its configuration makes {counted}."]
+    width = BYTES.get(model.stored_precision) if model.stored_precision and not model.quantization else None
+    if width is not None and abs(counted * width - stored.size_bytes) > counted * width / 100:
+        return [f"The checkpoint has {stored.size_bytes} bytes, its configuration makes {counted * width}."]
+    return []

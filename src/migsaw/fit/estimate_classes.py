@@ -85,7 +85,7 @@ class Default:
     advice: Advice
     profile: ProfileNeed | None
     perhaps: ProfileNeed | None
-    need: Need
+    need: Need | None  # None: no profiles are known
 
     @property
     def is_sure(self) -> bool:
@@ -102,7 +102,7 @@ def default(board: Board, work: WorkloadClass) -> Default:
     found = _offered(board, work)
     held, perhaps = smallest(found, "holds"), smallest(found, "may hold")
     if not found or any(row.verdict == "unknown" for row in found):
-        return Default(work, "unknown", None, None, found[-1].need if found else Need(0, 0))
+        return Default(work, "unknown", None, None, found[-1].need if found else None)
     if held is None:
         advice: Advice = "measure first" if perhaps else "more than one GPU"
         return Default(work, advice, None, perhaps, found[-1].need)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from migsaw.fit.estimate_weights import activation_bytes
-from migsaw.fit.shapes import active_width, cache_elements, tokens_of
+from migsaw.fit.shapes import active_width, cache_elements, scores_held, tokens_of
 from migsaw.model.workload_shape import MIB, Architecture, Model, Row, Setup
 
 CHUNK = (2048, 8192)  # tokens of one prefill step: vLLM's --max-num-batched-tokens, by version and GPU
@@ -15,25 +17,27 @@ def inference_rows(model: Model, shape: Architecture, setup: Setup) -> tuple[Row
     """All but weights and CUDA context."""
     width = activation_bytes(model, setup)
     rows = [_activations(shape, setup, width)]
-    cache = setup.batch * cache_elements(shape, setup.seq) * width / MIB
-    if cache:
-        rows.insert(0, _cache(shape, setup, width, cache))
-    if setup.attention == "eager":
+    if cache_elements(shape, setup.seq):
+        rows.insert(0, _cache(shape, setup, width))
+    if any(scores_held(shape, setup.attention)):
         rows.append(_scores(shape, setup, width))
     if shape.kind in ("decoder", "encoder_decoder"):
         rows += [_logits(shape, setup), _graphs()]
     return tuple(rows)
 
 
-def _cache(shape: Architecture, setup: Setup, width: int, size: float) -> Row:
+def _cache(shape: Architecture, setup: Setup, width: int) -> Row:
+    """High: engines that keep all tokens whatever the window of a layer."""
+    all_tokens = replace(shape, windows=())
+    low, high = (setup.batch * cache_elements(one, setup.seq) * width / MIB for one in (shape, all_tokens))
     per_token = "(latent + rotary key)" if shape.latent else f"2 × {shape.kv_heads} × {shape.head_dim}"
     layers = shape.decoder_layers * 2 if shape.decoder_layers else shape.layers
-    bounded = ", windows bound it" if any(shape.windows) else ""
+    bounded = "; low: windows bound it" if any(shape.windows) else ""
     formula = f"{setup.batch} × {setup.seq} tokens × {layers} layers × {per_token} × {width} B{bounded}"
     source = (
         "DeepSeek-V2, arXiv 2405.04434 §2.1" if shape.latent else "GQA, arXiv 2305.13245; PagedAttention 2309.06180"
     )
-    return Row("KV cache", size, size, formula, source)
+    return Row("KV cache", low, high, formula, source)
 
 
 def _at_once(shape: Architecture, setup: Setup) -> tuple[int, int]:
@@ -57,8 +61,9 @@ def _activations(shape: Architecture, setup: Setup, width: int) -> Row:
 def _scores(shape: Architecture, setup: Setup, width: int) -> Row:
     seq = tokens_of(shape, setup.seq)
     one = setup.batch * shape.heads * seq * seq * width / MIB
-    formula = f"{setup.batch} × {shape.heads} × {seq}² × {width} B; high: scores and softmax"
-    return Row("attention scores", one, 2 * one, formula, MIGPERF)
+    is_low, _ = scores_held(shape, setup.attention)
+    formula = f"{setup.batch} × {shape.heads} × {seq}² × {width} B" + ("" if is_low else ", or none")
+    return Row("attention scores", one * is_low, 2 * one, f"{formula}; high: scores and softmax", MIGPERF)
 
 
 def _logits(shape: Architecture, setup: Setup) -> Row:

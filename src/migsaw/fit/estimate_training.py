@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from migsaw.fit.estimate_weights import BYTES, activation_bytes, plain_precision, weights_row
-from migsaw.fit.shapes import adapter_parameters, all_layers, saved_elements, tokens_of
+from migsaw.fit.shapes import adapter_parameters, all_layers, saved_elements, scores_held, tokens_of
 from migsaw.model.workload_shape import MIB, Architecture, Model, Optimizer, Parameters, Row, Setup
 
 ZERO = "ZeRO, arXiv 1910.02054 §3.1"
@@ -91,9 +91,9 @@ def _activations(model: Model, shape: Architecture, setup: Setup) -> Row:
     low, high = elements * width, elements * width + (2 if shape.dropout else 0) * hidden
     if width == 2:
         high += 8 * hidden  # inputs of both norms in 32 bits
-    if setup.attention == "eager":
-        low += shape.heads * seq * width
-        high += shape.heads * seq * (9 if width == 4 else 7)  # softmax in 32 bits, mask, and what is multiplied
+    is_low, is_high = scores_held(shape, setup.attention)
+    low += is_low * shape.heads * seq * width
+    high += is_high * shape.heads * seq * (9 if width == 4 else 7)  # softmax in 32 bits, mask, and what is multiplied
     tokens = setup.batch * seq
     kept_layers = 1 if setup.checkpointing else layers
     held = layers * hidden * width if setup.checkpointing else 0  # the input of each layer

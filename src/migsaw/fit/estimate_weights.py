@@ -62,9 +62,9 @@ def weights_row(model: Model, counts: Parameters | None, setup: Setup) -> Row | 
         widest = (
             4 if setup.task != "inference" and how.method in ("nf4", "int8") else 2
         )  # PEFT casts the rest to 32 bits
-        size = (counts.linear * low / 8 + rest * 2) / MIB, (counts.linear * high / 8 + rest * widest) / MIB
+        least, most = counts.linear * low / 8 + rest * 2, counts.linear * high / 8 + rest * widest
         formula = f"{counts.linear} × {_number(low, high)} bits + {rest} × {_number(2, widest)} B"
-        return Row(f"weights ({how.method})", *size, formula, SOURCES[how.method])
+        return Row(f"weights ({how.method})", least / MIB, most / MIB, formula, SOURCES[how.method])
     width = BYTES[plain_precision(model, setup)]
     size = counts.total * width / MIB
     return Row("weights", size, size, f"{counts.total} × {width} B", "counted from the configuration's sizes")

@@ -5,7 +5,7 @@ It must not know bytes, tasks or boards: everything here counts parameters or el
 
 from __future__ import annotations
 
-from migsaw.model.workload_shape import Architecture, LatentAttention, Parameters
+from migsaw.model.workload_shape import Architecture, Kernel, LatentAttention, Parameters
 
 
 def parameters(shape: Architecture) -> Parameters:
@@ -147,6 +147,13 @@ def adapter_parameters(shape: Architecture, rank: int) -> int:
     sparse += shape.mlp_matrices * (hidden + experts.shared_intermediate) if experts.shared_intermediate else 0
     mlp = experts.dense_layers * dense + (shape.layers - experts.dense_layers) * sparse
     return rank * (shape.layers * sides + mlp)
+
+
+def scores_held(shape: Architecture, attention: Kernel | None) -> tuple[bool, bool]:
+    """Whether attention scores are held in memory, at the low end and at the high end."""
+    if attention is None:
+        return False, shape.kind != "decoder"
+    return attention == "eager", attention == "eager"
 
 
 def tokens_of(shape: Architecture, seq: int) -> int:

@@ -141,7 +141,7 @@ class Setup:
     """``seq``: tokens of one sequence (context of a request, length in training); ``batch``: sequences at once.
 
     ``precision`` None: as stored for inference (``fp32`` where that is not said), ``mixed`` for training, ``bf16`` for
-    LoRA, ``nf4`` for QLoRA.
+    LoRA, ``nf4`` for QLoRA. ``attention`` None: not known, which is flash for a decoder, either for anything else.
     """
 
     __pydantic_config__ = FORBID
@@ -152,7 +152,7 @@ class Setup:
     batch: int = 1
     optimizer: Optimizer = "adamw"
     checkpointing: bool = False
-    attention: Kernel = "flash"
+    attention: Kernel | None = None
     rank: int = 16
 
 

@@ -48,7 +48,7 @@ def _asked(found: Estimate) -> str:
         words.append(f"gradient checkpointing {'on' if setup.checkpointing else 'off'}")
     if setup.task in ("lora", "qlora"):
         words.append(f"rank {setup.rank}")
-    return ", ".join([*words, f"{setup.attention} attention"])
+    return ", ".join([*words, *([f"{setup.attention} attention"] if setup.attention else [])])
 
 
 def _precision(found: Estimate) -> str:

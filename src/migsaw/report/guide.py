@@ -65,6 +65,8 @@ def confidence(row: Default) -> str:
 
 
 def _need(row: Default) -> str:
+    if row.need is None:
+        return na("profiles not known")
     return f"{row.need.low_mib}–{row.need.high_mib}"
 
 
@@ -79,7 +81,7 @@ def guide_data(board: Board) -> dict[str, Any]:
                 "advice": row.advice,
                 "profile": row.profile and row.profile.profile,
                 "may_do": row.perhaps and row.perhaps.profile,
-                "need_mib": {"low": row.need.low_mib, "high": row.need.high_mib},
+                "need_mib": row.need and {"low": row.need.low_mib, "high": row.need.high_mib},
                 "source": "estimated",
             }
             for row in defaults(board)
