@@ -4,6 +4,9 @@ Tables are read by their columns, not by their names. Throughput is batch ÷ lat
 some of the published tables. A configuration that ran out of memory has latency 0. The series has one row per second
 and GPU instance (``EntityId``, which means another instance in every sweep): a row's instance is the one whose mean
 activity and memory in its window are those that its authors joined to it, else the one that held most memory.
+
+The load of a window is constant, a closed loop over one batch for two minutes, but the readings are not: they move in
+steps of some ten seconds between about half and all of a level, and hold a share of the idle minutes before.
 """
 
 from __future__ import annotations
@@ -114,14 +117,14 @@ def _rows(table: Path) -> Iterator[dict[str, str]]:
 
 def _run(row: dict[str, str], profile: Profile, series: Mapping[int, Floats]) -> Run | None:
     latency, start, end = float(row["latency"]), float(row["start_timestamp"]), float(row["end_timestamp"])
-    if latency <= 0 or float(row.get("throughput") or 1) <= 0 or start <= 0:
+    if not latency > 0 or float(row.get("throughput") or 1) <= 0 or start <= 0:
         return Run(profile.name, 0.0, start, end, np.empty(0), np.empty(0))
     windows = [s[(s[:, 0] >= start) & (s[:, 0] <= end)] for _, s in sorted(series.items())]
     windows = [w for w in windows if len(w)]
     if not windows:
         return None
-    if row.get("fb_used_mean") and row.get("gract_mean"):
-        memory, activity = float(row["fb_used_mean"]), float(row["gract_mean"])
+    memory, activity = (float(row.get(name) or 0) for name in ("fb_used_mean", "gract_mean"))
+    if memory > 0:
         best = min(windows, key=lambda w: abs(w[:, 2].mean() / memory - 1) + abs(w[:, 1].mean() - activity))
         if abs(best[:, 2].mean() / memory - 1) > SAME_MIB or abs(best[:, 1].mean() - activity) > SAME_ACTIVITY:
             return None
@@ -145,18 +148,21 @@ def _series(file: Path) -> dict[int, Floats]:
 
 
 def _profile(board: Board, row: Mapping[str, str], name: str) -> Profile | None:
-    """By a column, else by the file's name: a GI profile id, a name, or memory in GB (of 3g where 4g has as much)."""
+    """By a column, else by the file's name: a name, a role, GB (of 3g where 4g has as much) or a profile id."""
     text = next((row[c] for c in MEMORY_COLUMNS if row.get(c)), None)
     if text is None and (found := PROFILE_IDS.search(name)):
         return board.by_id(int(found.group(1)))
     if text is None:
         found = FILE_MEMORY.search(name)
         text = found.group(1) if found else ""
-    digits = re.search(r"(\d+)\s*(?:gb|g)?$", text.strip().lower().removesuffix(".0"))
-    if "g." in text:
-        return board.find(text)
     plain = [p for p in board.profiles if p.is_plain and p.role in ("1g", "2g", "3g", "7g")]
-    return next((p for p in plain if digits and p.name.endswith(f".{digits.group(1)}gb")), None)
+    if named := re.search(r"\dg\.\d+gb", text):
+        return board.find(named.group())
+    if role := re.fullmatch(r"\s*(\dg)\s*", text):
+        return next((p for p in plain if p.role == role.group(1)), None)
+    digits = re.search(r"(\d+)\s*(?:gb|g)?$", text.strip().lower().removesuffix(".0"))
+    number = int(digits.group(1)) if digits else -1
+    return next((p for p in plain if p.name.endswith(f".{number}gb")), None) or board.by_id(number)
 
 
 def _board(name: str, catalogue: Catalogue) -> Board | None:

@@ -6,6 +6,9 @@ tolerance of that run's and which did not run out of memory.
 
 Money: shares of a GPU. ``lost`` is what the choices cost beyond the best ones, as a share of what the best ones cost,
 over all rows; ``lost_per_row`` is the mean of the rows' own ratios.
+
+What is missing here: SM_ACTIVE would tell how many SMs the kernels fill, which the power of the size only guesses (most
+misses hold 7g, the longest way to guess over); DRAM_ACTIVE would tell 2g's quarter of the bandwidth from its 28 SMs.
 """
 
 from __future__ import annotations
