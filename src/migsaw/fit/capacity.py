@@ -107,5 +107,8 @@ def _use(signal: str, series: Series, ceiling: Ceiling) -> Use:
 
 def shown(use: Use) -> str:
     """The figure with its rule and its source."""
-    how = f"full from {use.full:.2f} on, as readings trail the load ({MIGPERF})" if use.ceiling.averaged else ""
-    return f"{use.signal} activity {use.activity:.2f}, {how or use.ceiling.shown()}"
+    if use.ceiling.averaged:
+        why = f"as readings of DCGM before 4 may trail the load by minutes ({MIGPERF}); {use.ceiling.rule}"
+    else:
+        why = f"{TARGET:.0%} of the ceiling; {use.ceiling.shown()}"
+    return f"{use.signal} activity {use.activity:.2f}, capacity counted from {use.full:.2f}, {why}"
