@@ -47,10 +47,9 @@ def _serve(size: str, shape: Architecture) -> tuple[WorkloadClass, ...]:
     )
 
 
-def _tune(task: Literal["lora", "qlora", "train"], seq: int, batch: int) -> Setup:
-    precision: Literal["bf16", "mixed"] | None = {"lora": "bf16", "train": "mixed"}.get(task)  # type: ignore[assignment]
-    return Setup(task=task, precision=precision, seq=seq, batch=batch, checkpointing=True)
-
+LORA = Setup(task="lora", precision="bf16", checkpointing=True)
+QLORA = Setup(task="qlora", checkpointing=True)
+FULL = Setup(task="train", precision="mixed", checkpointing=True)
 
 CLASSES: tuple[WorkloadClass, ...] = (
     _class("tiny inference", BERT, Setup(precision="fp32", seq=128, batch=8)),
@@ -62,13 +61,13 @@ CLASSES: tuple[WorkloadClass, ...] = (
     *_serve("14B", QWEN_14B),
     *_serve("32B", QWEN_32B),
     *_serve("70B", LLAMA_70B),
-    _class("LoRA 1B", LLAMA_1B, _tune("lora", 1024, 4)),
-    _class("LoRA 8B", LLAMA_8B, _tune("lora", 2048, 1)),
-    _class("QLoRA 8B", LLAMA_8B, _tune("qlora", 2048, 1)),
-    _class("QLoRA 70B", LLAMA_70B, _tune("qlora", 2048, 1)),
-    _class("light full fine-tuning, encoder", BERT, replace(_tune("train", 256, 16), checkpointing=False)),
-    _class("light full fine-tuning, 1B", LLAMA_1B, _tune("train", 1024, 2)),
-    _class("full fine-tuning, 8B", LLAMA_8B, _tune("train", 2048, 1)),
+    _class("LoRA 1B", LLAMA_1B, replace(LORA, seq=1024, batch=4)),
+    _class("LoRA 8B", LLAMA_8B, replace(LORA, seq=2048, batch=1)),
+    _class("QLoRA 8B", LLAMA_8B, replace(QLORA, seq=2048, batch=1)),
+    _class("QLoRA 70B", LLAMA_70B, replace(QLORA, seq=2048, batch=1)),
+    _class("light full fine-tuning, encoder", BERT, replace(FULL, seq=256, batch=16, checkpointing=False)),
+    _class("light full fine-tuning, 1B", LLAMA_1B, replace(FULL, seq=1024, batch=2)),
+    _class("full fine-tuning, 8B", LLAMA_8B, replace(FULL, seq=2048, batch=1)),
 )
 
 Advice = Literal["slice", "whole GPU", "measure first", "more than one GPU", "unknown"]
