@@ -8,8 +8,20 @@ from typing import Any
 import click
 
 from migsaw.cli.inputs import FILE, SeveralValues, input_options, seen
-from migsaw.cli.output import Output, output_option, show
+from migsaw.cli.output import Output, OutputType, output_option, show
 from migsaw.cli.shared import load_catalogue, load_facets
+
+
+class FitsFile(OutputType):
+    """A file of fits: a document, not a table."""
+
+    name = "FILE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Output:
+        output = super().convert(value, param, ctx)
+        if output.path is None or output.format not in ("json", "yaml"):
+            self.fail(f"{value!r} is no file name that ends in .json or .yaml", param, ctx)
+        return output
 
 
 @click.command(cls=SeveralValues)
@@ -21,7 +33,7 @@ from migsaw.cli.shared import load_catalogue, load_facets
     "--tolerance", type=click.FloatRange(0, 0.9), default=0.1, show_default=True, help="Throughput to give up."
 )
 @click.option("--points-required", type=click.IntRange(1), default=100, show_default=True, help="Fewest samples.")
-@click.option("--fits", type=click.Path(path_type=Path), help="Write the fits here, for `migsaw plan --fits`.")
+@click.option("--fits", type=FitsFile(), help="Write the fits here (.json or .yaml), for `migsaw plan --fits`.")
 @output_option()
 def command(
     snapshot: Path | None,
@@ -29,12 +41,12 @@ def command(
     prices: Path | None,
     tolerance: float,
     points_required: int,
-    fits: Path | None,
+    fits: Output | None,
     output: Output,
     **inputs: Any,
 ) -> None:
     """Right sizes from a window of telemetry, chosen so that the slots fit together on the GPUs."""
-    from migsaw.fit.rules import fits_of_snapshot
+    from migsaw.fit.rightsize import Wish, right_size
     from migsaw.model.policy import Policy
     from migsaw.observe import documents
     from migsaw.observe.choices import read_policy
@@ -44,7 +56,9 @@ def command(
 
     catalogue = load_catalogue()
     snapshot_seen = seen(snapshot, inputs, catalogue)
-    found_fits = fits_of_snapshot(snapshot_seen, catalogue)
+    found_fits = right_size(snapshot_seen, catalogue, Wish(tolerance, points_required))
+    if fits:
+        show(fits, documents.plain(found_fits), [])
     allowed = read_policy(policy, catalogue) if policy else Policy()
     found = recommend(snapshot_seen, found_fits, allowed, catalogue, load_facets(), load_prices(prices), tolerance)
     tables = [raw_table(found)] if output.format == "csv" else recommend_tables(found, catalogue)

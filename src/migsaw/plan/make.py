@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
+from migsaw.fit.rightsize import right_size
 from migsaw.fit.rules import fits_of_snapshot
 from migsaw.model.boards import Board
 from migsaw.model.demand import Demand, Entry, plain_demand
@@ -33,7 +34,7 @@ def make_plan(inputs: Inputs, facets: FacetTable, prices: PriceTable) -> Plan:
     plan = _with_pools(write_up(inputs, draft), inputs, draft, facets, prices)
     used = gpus_in_use(draft)
     bound = fewest_gpus(draft, facets)
-    seen = fits_of_snapshot(inputs.snapshot, inputs.catalogue)
+    seen = _seen_fits(inputs)
     fits = FitIndex(Fits((*(inputs.fits.fits if inputs.fits else ()), *seen.fits)))
     wants = [w for w in draft.wants if w.refused is None]
     work = work_of(
@@ -51,6 +52,14 @@ def make_plan(inputs: Inputs, facets: FacetTable, prices: PriceTable) -> Plan:
         ideal=ideal_of(work, facets, prices, sizes),
         notes=_notes(inputs),
     )
+
+
+def _seen_fits(inputs: Inputs) -> Fits:
+    """From the history that the snapshot carries; one sample tells of memory only."""
+    telemetry = inputs.snapshot.telemetry
+    if telemetry is not None and telemetry.window is not None:
+        return right_size(inputs.snapshot, inputs.catalogue)
+    return fits_of_snapshot(inputs.snapshot, inputs.catalogue)
 
 
 def _with_advice(pod: PodPlan, pods: Mapping[str, Pod], inputs: Inputs, fits: FitIndex) -> PodPlan:

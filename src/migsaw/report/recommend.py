@@ -31,8 +31,9 @@ def recommend_tables(found: Recommendation, catalogue: Catalogue) -> tuple[Table
 
 def workloads_table(found: Recommendation) -> Table:
     columns = (
-        Column("workload"),
-        Column("board", wide=len({row.entry for row in found.rows}) < 2),
+        Column("workload", whole=True),
+        Column("board", wide=len({row.board for row in found.rows}) < 2),
+        Column("kind of GPU", wide=True),
         Column("holds", right=True),
         Column("now → recommended", whole=True),
         Column("verdict"),
@@ -90,6 +91,7 @@ def _cells(row: WorkloadRow) -> tuple[str, ...]:
     peak = row.memory_mib.peak
     return (
         _name(row),
+        row.board,
         row.entry,
         str(row.count),
         _move(row),
