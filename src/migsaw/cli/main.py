@@ -22,6 +22,8 @@ VERBS = {
     "estimate": "What a model needs before it ever ran, and the profiles that hold it.",
     "recommend": "Right sizes from telemetry, chosen so that they fit together; what starves is told apart.",
     "profile": "Measured trials of a workload on few slots, and the slot that they lead to.",
+    "assign": "Measured workloads get fixed slots: the least cost of finished work within their limits.",
+    "cost": "What a finished run costs on a whole GPU and on each slice that serves.",
     "pack": "Plan capacity from demand alone: the fewest GPUs or the least cost, with proof.",
     "plan": "A better partition of what a snapshot shows: steps, reasons, savings.",
     "explain": "Why a plan does what it does, by GPU, pod or profile.",

@@ -1,0 +1,232 @@
+"""What finished work costs on each slot: the values of ``migsaw cost``.
+
+cost = share of the GPU × USD per GPU-hour × hours; the share has what the slice strands, the hours have the start-up.
+A price or a time that is not known is None, never 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from migsaw.errors import InputError
+from migsaw.fit.assigned import Assigned
+from migsaw.fit.evidence import WHOLE
+from migsaw.fit.slots import SlotOption, finishing_seconds
+from migsaw.model.boards import Catalogue
+from migsaw.model.money import PriceTable
+from migsaw.model.recommendation import HOURS_PER_MONTH
+
+Per = Literal["run", "million units"]
+Cheaper = Literal["from", "up to", "always", "never"]
+
+
+@dataclass(frozen=True, slots=True)
+class BoardRate:
+    """What a GPU of a board costs per hour, in which VM size; None: ``source`` says why."""
+
+    board: str
+    usd_per_gpu_hour: float | None
+    azure_size: str | None
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class BreakEven:
+    """Against a smaller slot: cheaper ``from`` (or ``up to``) so many units a run, ``always`` or ``never``.
+
+    ``usd_per_hour_sooner``: where it is dearer and faster, what an hour of earlier end costs.
+    """
+
+    against: str
+    cheaper: Cheaper
+    units: float | None = None
+    usd_per_hour_sooner: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CostRow:
+    """A slot that serves, or the whole GPU (profile ``off``). Times are those of the throughput that it counts with;
+    ``seconds_low`` and ``seconds_high`` of its interval. ``saves``: share of the whole GPU's cost."""
+
+    board: str
+    profile: str
+    is_chosen: bool
+    throughput_source: str | None
+    seconds: float | None
+    seconds_low: float | None
+    seconds_high: float | None
+    startup_seconds: float | None
+    startup_on: str | None
+    share: float | None
+    strands: float | None
+    usd: float | None  # per run, or per million units
+    usd_per_month: float | None
+    saves: float | None
+    break_even: BreakEven | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadCost:
+    name: str
+    fingerprint: str
+    unit: str
+    per: Per
+    units_per_run: float | None
+    runs_per_month: float | None
+    rows: tuple[CostRow, ...]
+    because: str
+    why_no_month: str
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    workloads: tuple[WorkloadCost, ...]
+    rates: tuple[BoardRate, ...]
+    notes: tuple[str, ...] = ()
+    schema: Literal["migsaw/cost/v1"] = "migsaw/cost/v1"
+
+
+def board_rates(
+    boards: Sequence[str], prices: PriceTable, catalogue: Catalogue, sizes: Sequence[str] = ()
+) -> tuple[BoardRate, ...]:
+    """The named VM size of a board, else its cheapest per GPU. Raises :class:`InputError` for an unknown size."""
+    named: dict[str, str] = {}
+    for size in sizes:
+        if size not in catalogue.azure_sizes:
+            raise InputError(f"unknown VM size {size}", hint=f"one of {', '.join(sorted(catalogue.azure_sizes))}")
+        named[catalogue.azure_sizes[size].board] = size
+    return tuple(_rate(board, named.get(board), prices, catalogue) for board in dict.fromkeys(boards))
+
+
+def costs(found: Sequence[Assigned], rates: Sequence[BoardRate], notes: Sequence[str] = ()) -> Costs:
+    usd = {rate.board: rate.usd_per_gpu_hour for rate in rates}
+    return Costs(tuple(_of_workload(row, usd) for row in found), tuple(rates), tuple(notes))
+
+
+def break_even(
+    smaller: SlotOption, bigger: SlotOption, units: float | None, usd_per_gpu_hour: float | None
+) -> BreakEven | None:
+    """Where share × (start-up + units × seconds per unit) of two slots is one; None: a time or share is not known.
+
+    Without a run there is no start-up to spread: then seconds per unit alone decide.
+    """
+    if not smaller.counted or not bigger.counted or smaller.share is None or bigger.share is None:
+        return None
+    starts = (smaller.startup_seconds, bigger.startup_seconds) if units is not None else (0.0, 0.0)
+    if starts[0] is None or starts[1] is None:
+        return None
+    fixed = bigger.share * starts[1] - smaller.share * starts[0]  # GPU-seconds that bigger adds to a run
+    each = smaller.share / smaller.counted - bigger.share / bigger.counted  # that it saves per unit
+    cheaper, at = _crossing(fixed, each)
+    return BreakEven(smaller.profile, cheaper, at, _sooner(smaller, bigger, units, usd_per_gpu_hour))
+
+
+def _crossing(fixed: float, each: float) -> tuple[Cheaper, float | None]:
+    """Bigger costs less where fixed < each × units."""
+    if each > 0:
+        return ("from", fixed / each) if fixed > 0 else ("always", None)
+    if each < 0:
+        return ("up to", fixed / each) if fixed < 0 else ("never", None)
+    return ("always", None) if fixed < 0 else ("never", None)
+
+
+def _sooner(smaller: SlotOption, bigger: SlotOption, units: float | None, usd: float | None) -> float | None:
+    known = smaller.gpu_seconds is not None and bigger.gpu_seconds is not None
+    if not known or units is None or usd is None or smaller.seconds is None or bigger.seconds is None:
+        return None
+    more = (bigger.gpu_seconds or 0.0) - (smaller.gpu_seconds or 0.0)
+    gained = smaller.seconds - bigger.seconds
+    return more * usd / gained if more > 0 and gained > 0 else None
+
+
+# ---- rows -------------------------------------------------------------------------------------------------------
+
+
+def _rate(board: str, size: str | None, prices: PriceTable, catalogue: Catalogue) -> BoardRate:
+    sizes = [size] if size else [name for name, known in catalogue.azure_sizes.items() if known.board == board]
+    per_gpu = [(usd, s) for s in sizes if (usd := prices.usd_per_gpu_hour(s, catalogue.azure_sizes)) is not None]
+    if not per_gpu:
+        why = f"no price for {', '.join(sorted(sizes))}" if sizes else f"no VM size has {board}"
+        return BoardRate(board, None, size, why)
+    usd, cheapest = min(per_gpu)
+    return BoardRate(board, usd, cheapest, prices.describe([cheapest]))
+
+
+def _of_workload(found: Assigned, usd: Mapping[str, float | None]) -> WorkloadCost:
+    """Boards in their order; on each the whole GPU first, then the slots that serve, by size."""
+    asked, rows = found.asked, []
+    for board in dict.fromkeys(o.board for o in found.options):
+        mine = [o for o in found.options if o.board == board]
+        whole = next(o for o in mine if o.profile == WHOLE)
+        rows.append(_row(found, whole, whole, None, usd[board]))
+        serving = sorted((o for o in mine if o.fits and o.profile != WHOLE), key=_by_share)
+        for smaller, option in zip([None, *serving], serving, strict=False):
+            rows.append(_row(found, option, whole, smaller, usd[board]))
+    per: Per = "million units" if asked.units_per_run is None else "run"
+    runs = asked.runs_per_month
+    why = _why_no_month(found)
+    return WorkloadCost(
+        found.name, found.fingerprint, found.unit, per, asked.units_per_run, runs, tuple(rows), found.because, why
+    )
+
+
+def _row(
+    found: Assigned, option: SlotOption, whole: SlotOption, smaller: SlotOption | None, usd: float | None
+) -> CostRow:
+    asked, figure = found.asked, option.throughput
+    cost = None if usd is None or option.gpu_seconds is None else option.gpu_seconds * usd / 3600
+    saves = None
+    if option.gpu_seconds is not None and whole.gpu_seconds:
+        saves = 1 - option.gpu_seconds / whole.gpu_seconds
+    even = break_even(smaller, option, asked.units_per_run, usd) if smaller else None
+    return CostRow(
+        board=option.board,
+        profile=option.profile,
+        is_chosen=option is found.chosen,
+        throughput_source=figure.source if figure else None,
+        seconds=option.seconds,
+        seconds_low=_seconds_at(option, figure.high if figure else None, asked.units_per_run),
+        seconds_high=_seconds_at(option, figure.low if figure else None, asked.units_per_run),
+        startup_seconds=option.startup_seconds,
+        startup_on=option.startup_on,
+        share=option.share,
+        strands=option.strands,
+        usd=cost,
+        usd_per_month=_month(found, option, cost, usd),
+        saves=saves if option is not whole else None,
+        break_even=even,
+        reason=option.reason,
+    )
+
+
+def _by_share(option: SlotOption) -> tuple[float, str]:
+    return option.share or 0.0, option.profile
+
+
+def _seconds_at(option: SlotOption, rate: float | None, units: float | None) -> float | None:
+    if not rate or option.seconds is None:
+        return None
+    return finishing_seconds(rate, option.startup_seconds, units)
+
+
+def _month(found: Assigned, option: SlotOption, cost: float | None, usd: float | None) -> float | None:
+    """Runs × their cost; a service, which has a latency or a rate to keep and no runs, holds its slot all month."""
+    if found.asked.units_per_run is not None:
+        runs = found.asked.runs_per_month
+        return None if runs is None or cost is None else runs * cost
+    if not _is_service(found) or usd is None or option.share is None:
+        return None
+    return option.share * usd * HOURS_PER_MONTH
+
+
+def _is_service(found: Assigned) -> bool:
+    return found.asked.latency_slo_ms is not None or found.asked.throughput_per_second is not None
+
+
+def _why_no_month(found: Assigned) -> str:
+    if found.asked.units_per_run is None:
+        return "" if _is_service(found) else "no units per run and no limit of a service"
+    return "" if found.asked.runs_per_month is not None else "no runs per month"
