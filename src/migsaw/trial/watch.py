@@ -10,7 +10,10 @@ from migsaw.model.trial import TrialSpec
 from migsaw.trial.events import Ended, Event, InputWait, Memory, Value
 from migsaw.trial.means import Mean, mean_of
 
-GROWTH = 1.05  # a trial is judged again when it has so many times the values: peeking at each would stop by luck
+# Whoever looks after every value ends by luck, when the interval happens to be too narrow. So a trial is judged only
+# when it has so many times the values of the last time, and ends when its interval was tight at two looks in a row.
+GROWTH = 1.1
+LOOKS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,7 @@ class Watch:
     peak: int | None = None
     mean: Mean | None = None
     judged_at: int = 0  # values
+    tight: int = 0  # looks in a row at which the interval was tight enough
     outcome: Outcome | None = None
     message: str = ""
 
@@ -77,13 +81,15 @@ class Watch:
     def _is_warm(self, seconds: float) -> bool:
         return self.first is not None and seconds - self.first >= self.spec.warm_up.seconds
 
-    def _judge(self) -> None:
+    def _judge(self, looks: int = LOOKS) -> None:
+        steady = self.spec.steady
         self.judged_at = len(self.rates)
         self.mean = mean_of(self.rates, self.spans) if self.rates else None
-        if self.mean and self.mean.relative <= self.spec.steady.relative_half_width:
-            steady = self.spec.steady
-            enough = len(self.rates) >= steady.at_least_values and sum(self.spans) >= steady.at_least_seconds
-            self.outcome = "steady" if enough else self.outcome
+        is_long = len(self.rates) >= steady.at_least_values and sum(self.spans) >= steady.at_least_seconds
+        is_tight = self.mean is not None and self.mean.relative <= steady.relative_half_width
+        self.tight = self.tight + 1 if is_long and is_tight else 0
+        if self.tight >= looks:
+            self.outcome = "steady"
 
     def _wait(self, event: InputWait) -> None:
         if self._is_warm(event.seconds) and 0 <= event.share <= 1:
@@ -108,7 +114,7 @@ class Watch:
 
     def _close(self, message: str) -> None:
         """Time or the workload is over: what is known now is all."""
-        self._judge()
+        self._judge(looks=1)
         if self.outcome is None and (self.mean is None or self.mean.value <= 0):
             self.outcome, self.message = "failed", "it gave no value after the warm-up: does `read` match?"
         elif self.outcome is None:
