@@ -204,7 +204,7 @@ def test_the_verb_writes_one_job_for_each_slot_and_says_that_running_them_comes_
     assert container["resources"]["limits"] == {"nvidia.com/mig-3g.40gb": 1}
     said = (tmp_path / "jobs/reserve.txt").read_text()
     assert "kubectl taint node NODE migsaw.io/trial-" in said
-    assert not (tmp_path / "migsaw.db").exists()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["jobs", "w.yaml"], "no store is made: nothing was measured"
 
 
 def test_the_verb_needs_an_instance_type_for_each_slot(migsaw, tmp_path):

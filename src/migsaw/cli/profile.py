@@ -16,6 +16,7 @@ import click
 from migsaw import catalogue as data
 from migsaw.cli.output import Output, output_option, show
 from migsaw.cli.shared import load_catalogue
+from migsaw.cli.store import store_option
 from migsaw.errors import InfeasibleError, MigsawError
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ FILE = click.Path(path_type=Path)
 @click.option(
     "--instance-type", "types", multiple=True, metavar="PROFILE=NAME", help="azureml: which type gives a profile."
 )
-@click.option("--store", default="migsaw.db", show_default=True, help="Measurements: a file, or postgresql://…")
+@store_option
 @output_option()
 def command(
     workload: Path,
