@@ -73,11 +73,12 @@ def test_bandwidth_bounds_where_sms_do_not() -> None:
     assert "dram" in option(found, "2g.20gb").reason
 
 
-def test_few_sms_at_work_shrink_and_the_reason_names_rule_and_source() -> None:
+def test_few_sms_at_work_shrink_and_rule_and_source_are_named() -> None:
     """0.10 × 98 SMs = 9.8 of 1g's 14: 70 %, below the target of 80 %."""
     found = fit(world([device({"graphics": 0.99, "sm": 0.10, "dram": 0.05, "used": 3000.0}, "7g.80gb")]))
     assert (found.verdict, found.chosen and found.chosen.profile) == ("too_big", "1g.10gb")
-    assert "DCGM/issues/152" in found.because
+    assert "sm activity 0.10, full from 0.80" in found.because
+    assert "DCGM/issues/152" in found.measured_by
     assert found.points == 1440
     assert "missing" not in found.confidence
 
@@ -131,7 +132,7 @@ def test_too_few_samples_decide_nothing() -> None:
     values = {"sm": 0.01, "used": 1000.0}
     found = fit(world([device(values, samples=99)]))
     assert (found.verdict, found.chosen and found.chosen.profile) == ("unknown", "3g.40gb")
-    assert found.because == "n/a (99 samples, 100 are required)"
+    assert found.because == "n/a (99 of the 100 samples that are required)"
     assert fit(world([device(values, samples=99)]), Wish(points_required=50)).verdict == "too_big"
 
 

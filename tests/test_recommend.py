@@ -52,7 +52,9 @@ def fit(name: str, verdict: Verdict, chosen: str | None, *fitting: str, because:
     )
     choice = Choice(A100, chosen) if chosen else None
     ref = WorkloadRef("ml", "Deployment", name)
-    return Fit(ref, "predicted", options, choice, verdict, "500 samples", because, "do this first", 500)
+    return Fit(
+        ref, "predicted", options, choice, verdict, "500 samples", because, next_step="do this first", points=500
+    )
 
 
 def found(nodes: list[Node], pods: list[Pod], *fits: Fit, prices: PriceTable = PRICES) -> Recommendation:

@@ -105,6 +105,10 @@ def _use(signal: str, series: Series, ceiling: Ceiling) -> Use:
     return Use(signal, (activity / full) ** power, activity, full, ceiling)
 
 
+def brief(use: Use) -> str:
+    return f"{use.signal} activity {use.activity:.2f}, full from {use.full:.2f}"
+
+
 def shown(use: Use) -> str:
     """The figure with its rule and its source."""
     if use.ceiling.averaged:

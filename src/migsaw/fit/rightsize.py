@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from migsaw.fit.capacity import Size, Use, binding, size_of, throughput, uses_of
+from migsaw.fit.capacity import Size, Use, binding, brief, size_of, throughput, uses_of
 from migsaw.fit.capacity import shown as shown_use
 from migsaw.fit.ceilings import ceiling_of
 from migsaw.fit.held import Work, telemetry_of, works_of
@@ -74,6 +74,7 @@ class Finding:
     because: str
     next_step: str | None = None
     is_hungry: bool = False
+    measured_by: str = ""
 
 
 def right_size(snapshot: Snapshot, catalogue: Catalogue, wish: Wish = Wish()) -> Fits:
@@ -114,9 +115,10 @@ def _fit(work: Work, snapshot: Snapshot, telemetry: Telemetry, catalogue: Catalo
         _chosen(found.verdict, held, options),
         found.verdict,
         _confidence(held, points, telemetry),
-        found.because,
-        found.next_step,
-        points,
+        because=found.because,
+        measured_by=found.measured_by,
+        next_step=found.next_step,
+        points=points,
     )
 
 
@@ -196,7 +198,7 @@ def _ratio(board: Board, profile: Profile, held: Sequence[Holding]) -> tuple[Fig
         ((throughput(h.uses, h.size, other), h) for h in mine), key=lambda pair: (pair[0].value, pair[1].key)
     )
     use = binding(holding.uses, holding.size, other)
-    return figure, f"{figure.value:.0%} of the throughput ({shown_use(use)})"
+    return figure, f"{figure.value:.0%} of the throughput ({brief(use)})"
 
 
 def _chosen(verdict: Verdict, held: Sequence[Holding], options: Sequence[Option]) -> Choice | None:
@@ -243,7 +245,7 @@ def _verdict(
 ) -> Finding:
     points = _points(held)
     if points is None or points < wish.points_required:
-        return Finding("unknown", f"n/a ({points or 0} samples, {wish.points_required} are required)")
+        return Finding("unknown", f"n/a ({points or 0} of the {wish.points_required} samples that are required)")
     if _is_idle(held):
         return Finding("idle", "no activity in the whole window", "release it, or find out why nobody uses it")
     if full := _near_full(held, telemetry):
@@ -254,22 +256,24 @@ def _verdict(
         verdicts: dict[str, Verdict] = {"cpu": "starved_cpu", "input": "starved_input", "suspected": "unknown"}
         return Finding(verdicts[hungry.cause], sentence(hungry), hungry.mend, is_hungry=True)
     if use := _saturated(held):
-        return Finding("too_small", f"saturated: {shown_use(use)}", _faster(held, options))
+        text = f"saturated: {brief(use)}"
+        return Finding("too_small", text, _faster(held, options), measured_by=shown_use(use))
     return _sized(held, options, wish)
 
 
 def _sized(held: Sequence[Holding], options: Sequence[Option], wish: Wish) -> Finding:
     use = max((u for h in held for u in h.uses), key=lambda u: (u.share, u.signal))
-    now = f"{use.share:.0%} of its capacity is in use ({shown_use(use)})"
+    now, rule = f"{use.share:.0%} of its capacity is in use ({brief(use)})", shown_use(use)
     least = _cheapest(held, options)
     boards = {h.board.key: h.board for h in held}
     if least is None or share_of(boards[least.board], boards[least.board].find(least.profile)) >= max(
         h.cost for h in held
     ):
-        return Finding("right", f"{now}; no cheaper slice keeps {1 - wish.tolerance:.0%} of the throughput")
+        text = f"{now}; no cheaper slice keeps {1 - wish.tolerance:.0%} of the throughput"
+        return Finding("right", text, measured_by=rule)
     if use.share >= LOWER:
-        return Finding("right", f"{now}; under {LOWER:.0%} a smaller slice would be thought of")
-    return Finding("too_big", f"{now}; {least.profile} would do")
+        return Finding("right", f"{now}; under {LOWER:.0%} a smaller slice would be thought of", measured_by=rule)
+    return Finding("too_big", f"{now}; {least.profile} would do", measured_by=rule)
 
 
 def _is_idle(held: Sequence[Holding]) -> bool:

@@ -99,6 +99,7 @@ class Fit:
     verdict: Verdict = "unknown"
     confidence: str = "n/a (not stated)"  # such as "one sample"
     because: str = ""  # why the verdict, in one sentence with its figures
+    measured_by: str = ""  # how activity was read: the signal, its ceiling, the rule and its source
     next_step: str | None = None  # what to do first, such as what starves it
     points: int | None = None  # samples of the scarcest signal that the verdict rests on
 

@@ -44,6 +44,7 @@ class WorkloadRow:
     alone: str | None  # what it would be if nothing had to fit together
     verdict: Verdict
     reason: str  # one sentence
+    measured_by: str  # how activity was read: signal, ceiling, rule, source
     next_step: str | None
     confidence: str
     points: int | None  # samples behind it

@@ -87,9 +87,10 @@ class Rates:
         return self.prices.usd_per_gpu_hour(size or None, self.catalogue.azure_sizes)
 
     def _source(self, sizes: set[str]) -> str:
-        unpriced = sorted(size or "a VM size that is not known" for size in sizes if self._per_hour(size) is None)
+        unpriced = sorted(size for size in sizes if self._per_hour(size) is None)
         if unpriced:
-            return f"no price for {', '.join(unpriced)}"
+            named = [size for size in unpriced if size]
+            return f"no price for {', '.join(named)}" if named else "the VM size is not known"
         return f"held all month (730 h); {self.prices.describe(sorted(sizes))}"
 
 

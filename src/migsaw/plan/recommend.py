@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from itertools import groupby
 
 from migsaw.errors import InfeasibleError
@@ -20,6 +20,7 @@ from migsaw.model.policy import Policy
 from migsaw.model.recommendation import Change, Recommendation, Together, TogetherRow, Waste, WorkloadRow
 from migsaw.model.refs import PodRef
 from migsaw.model.snapshot import Pod, Snapshot
+from migsaw.plan.eligibility import admits
 from migsaw.plan.fleet import WHOLE, FleetGpu, build_fleet, in_use
 from migsaw.plan.joint import Claim, Joint, choose_together
 from migsaw.plan.packing import FacetTable
@@ -67,9 +68,9 @@ def recommend(
     holdings = _holdings(usable, entry_of, {pod.key: pod for pod in snapshot.pods})
     index = FitIndex(fits)
     fit_of = {h.name: index.of(h.pod) if h.pod else None for h in holdings}
-    claims = [
-        Claim(h.name, h.count, _options(h, fit_of[h.name], entries, policy)) for h in holdings if _is_slot(h, fit_of)
-    ]
+    reach = {h.name: _reachable(h.pod, entries, entry_of, usable) for h in holdings}
+    slots = [h for h in holdings if _is_slot(h, fit_of)]
+    claims = [Claim(h.name, h.count, _options(h, fit_of[h.name], reach[h.name], policy)) for h in slots]
     groups = [
         Group(h.name, h.gpus_each, h.count, h.gpus_each > 1)
         for h in holdings
@@ -98,43 +99,45 @@ def recommend(
 def _holdings(
     gpus: Sequence[FleetGpu], entry_of: Mapping[tuple[str, int], Entry], pods: Mapping[str, Pod]
 ) -> list[Holding]:
-    slots: list[tuple[tuple[str, str, str], str, str, str, FleetGpu]] = []
+    slots: list[tuple[tuple[str, str, str], Pod | None, str, str, FleetGpu]] = []
     whole: dict[tuple[str, str], list[FleetGpu]] = {}
     for gpu in gpus:
         entry = entry_of[gpu.key].name
         for instance in gpu.gpu.instances:
             if instance.state != "idle":
-                slots.append((*_who(instance.owner, pods), entry, instance.profile, gpu))
+                slots.append((*_who(instance.owner, gpu, pods), entry, instance.profile, gpu))
         if not gpu.gpu.instances and in_use(gpu):
             who = str(gpu.gpu.owner) if gpu.gpu.owner else f"?{gpu.node.name}/{gpu.gpu.index}"
             whole.setdefault((who, entry), []).append(gpu)
     found = []
-    slots.sort(key=lambda row: (row[0], row[2], row[3], row[4].key, row[1]))
+    slots.sort(key=lambda row: (row[0], row[2], row[3], row[4].key, row[1].key if row[1] else ""))
     for (who, entry, profile), group in groupby(slots, key=lambda row: (row[0], row[2], row[3])):
         mine = list(group)
-        found.append(Holding(who, entry, profile, 1, len(mine), pods.get(mine[0][1]), tuple(row[4] for row in mine)))
+        found.append(Holding(who, entry, profile, 1, len(mine), mine[0][1], tuple(row[4] for row in mine)))
     found += _whole_holdings(whole, pods)
     return sorted(found, key=lambda h: (h.who, h.entry, h.current, h.gpus_each))
 
 
 def _whole_holdings(whole: Mapping[tuple[str, str], Sequence[FleetGpu]], pods: Mapping[str, Pod]) -> list[Holding]:
-    alike: dict[tuple[tuple[str, str, str], str, int], list[tuple[str, Sequence[FleetGpu]]]] = {}
-    for (who, entry), gpus in sorted(whole.items()):
-        pod = pods.get(who)
-        alike.setdefault((_workload(pod), entry, len(gpus)), []).append((who, gpus))
+    alike: dict[tuple[tuple[str, str, str], str, int], list[tuple[Pod | None, Sequence[FleetGpu]]]] = {}
+    for (_, entry), gpus in sorted(whole.items()):
+        who, pod = _who(gpus[0].gpu.owner, gpus[0], pods)
+        alike.setdefault((who, entry, len(gpus)), []).append((pod, gpus))
     return [
-        Holding(who, entry, WHOLE, n, len(rows), pods.get(rows[0][0]), tuple(g for _, gpus in rows for g in gpus))
+        Holding(who, entry, WHOLE, n, len(rows), rows[0][0], tuple(g for _, gpus in rows for g in gpus))
         for (who, entry, n), rows in alike.items()
     ]
 
 
-def _who(owner: PodRef | None, pods: Mapping[str, Pod]) -> tuple[tuple[str, str, str], str]:
-    return _workload(pods.get(str(owner)) if owner else None), str(owner or "")
+def _who(owner: PodRef | None, gpu: FleetGpu, pods: Mapping[str, Pod]) -> tuple[tuple[str, str, str], Pod | None]:
+    """The workload and its pod; a pod that only telemetry names is one of its own."""
+    if owner is None:
+        return ("", "", ""), None
+    pod = pods.get(str(owner)) or Pod(owner.namespace, owner.pod, gpu.node.name, "Running")
+    return _workload(pod), pod
 
 
-def _workload(pod: Pod | None) -> tuple[str, str, str]:
-    if pod is None:
-        return ("", "", "")
+def _workload(pod: Pod) -> tuple[str, str, str]:
     own = pod.workload
     return (own.namespace, own.kind, own.name) if own else (pod.namespace, "Pod", pod.name)
 
@@ -150,10 +153,17 @@ def _is_slot(holding: Holding, fits: Mapping[str, Fit | None]) -> bool:
     return holding.gpus_each == 1 and fit is not None and fit.verdict == "too_big" and fit.chosen is not None
 
 
+def _reachable(
+    pod: Pod | None, entries: Mapping[str, Entry], entry_of: Mapping[tuple[str, int], Entry], gpus: Sequence[FleetGpu]
+) -> dict[str, Entry]:
+    """Kinds of GPUs on some node that the scheduler would give the pod."""
+    names = {entry_of[g.key].name for g in gpus if pod is None or admits(replace(g.node, schedulable=True), pod)}
+    return {name: entry for name, entry in entries.items() if name in names}
+
+
 def _options(holding: Holding, fit: Fit | None, entries: Mapping[str, Entry], policy: Policy) -> tuple[Option, ...]:
     """Acceptable slots, the one that would be best alone first; only what it holds where the fit says no more."""
-    own = entries[holding.entry].board.find(holding.current)
-    keep = Option(holding.entry, own.name if own else holding.current)
+    keep = Option(holding.entry, holding.current)
     if fit is None or fit.verdict not in ACTED_ON or fit.chosen is None:
         return (keep,)
     found = []
@@ -207,6 +217,7 @@ def _row(
         alone=fit.chosen.profile if fit and fit.chosen else None,
         verdict=fit.verdict if fit else "unknown",
         reason=_reason(holding, fit),
+        measured_by=fit.measured_by if fit else "",
         next_step=fit.next_step if fit else None,
         confidence=fit.confidence if fit else "n/a (nothing was measured)",
         points=fit.points if fit else None,

@@ -35,10 +35,11 @@ def workloads_table(found: Recommendation) -> Table:
         Column("board", wide=len({row.board for row in found.rows}) < 2),
         Column("kind of GPU", wide=True),
         Column("holds", right=True),
-        Column("now → recommended", whole=True),
+        Column("now → recommended"),
         Column("verdict"),
         Column("why"),
         Column("confidence", wide=True),
+        Column("measured by", wide=True),
         Column("peak MiB", right=True, wide=True),
         Column("USD/month", right=True, whole=True),
     )
@@ -73,6 +74,7 @@ RAW: Mapping[str, Callable[[WorkloadRow], Cell]] = {
     "money_source": lambda row: row.cost.source,
     "confidence": lambda row: row.confidence,
     "reason": lambda row: row.reason,
+    "measured_by": lambda row: row.measured_by,
     "next_step": lambda row: row.next_step,
 }
 
@@ -98,6 +100,7 @@ def _cells(row: WorkloadRow) -> tuple[str, ...]:
         row.verdict.replace("_", " "),
         row.reason,
         row.confidence,
+        row.measured_by or na("nothing"),
         na("not measured") if peak is None else f"{peak:,}",
         _money(row),
     )
@@ -114,10 +117,17 @@ def _move(row: WorkloadRow) -> str:
     if row.change == "release":
         return f"{now} → none"
     then = _slot(row.recommended or row.current, row.gpus_each)
-    other = f" on {row.recommended_entry}" if row.recommended_entry not in (None, row.entry) else ""
+    other = f" on {_elsewhere(row)}" if row.recommended_entry not in (None, row.entry) else ""
     if row.change == "stay":
         return now
     return f"{now} → {then}{other}"
+
+
+def _elsewhere(row: WorkloadRow) -> str:
+    """Another kind of GPU (board, size, scope): what tells it from the present one."""
+    board, _, rest = (row.recommended_entry or "").partition(" ")
+    size = rest.rpartition(" ")[0]
+    return size if board == row.board else f"{board} {size}"
 
 
 def _slot(profile: str, gpus: int) -> str:
@@ -177,10 +187,10 @@ def _together_line(together: Together) -> str:
 
 
 def _waste_line(waste: Waste) -> str:
-    usd_of = waste.usd_per_month or (None, None, None)
-    kinds = zip(
-        ("idle in use", "free", "stranded"), (waste.idle_in_use, waste.free, waste.stranded), usd_of, strict=True
-    )
-    parts = [f"{n} {kind} ({usd(money, waste.source)} per month)" for kind, n, money in kinds]
+    """The three kinds of waste apart; what a month of each costs where prices are known."""
+    slices = {"idle in use": waste.idle_in_use, "free": waste.free, "stranded": waste.stranded}
+    money = waste.usd_per_month
+    costs = [f" ({usd(value, '')} per month)" for value in money] if money else ["", "", ""]
+    parts = [f"{n} {kind}{cost}" for (kind, n), cost in zip(slices.items(), costs, strict=True)]
     unknown = f", {waste.unknown} not known" if waste.unknown else ""
     return f"Of {waste.slices} compute slices: {waste.used} used, {', '.join(parts)}{unknown}."
