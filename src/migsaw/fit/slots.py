@@ -31,7 +31,8 @@ class SlotOption:
     """One slot of a board. ``share``: of the GPU's price, with what it strands; ``strands``: the part for that.
 
     ``fits``: it is known to hold the workload and to reach what is asked for; ``reason`` says why not. ``seconds`` and
-    ``gpu_seconds`` (share × seconds) are of one run, or of a million units where no run is declared.
+    ``gpu_seconds`` (share × seconds) are of one run, or of a million units where no run is declared, at the throughput
+    that it is chosen by: :attr:`counted`.
     """
 
     board: str
@@ -54,11 +55,10 @@ class SlotOption:
 
     @property
     def counted(self) -> float | None:
-        """Units per second that it is taken to do. What is predicted counts against the slice, so that no saving is
-        made of a guess: a slice with its low end, the whole GPU that it is compared with at its high end."""
+        """Units per second that it is chosen by."""
         if self.throughput is None or self.is_measured:
             return self.throughput.value if self.throughput else None
-        return self.throughput.high if self.profile == WHOLE else self.throughput.low
+        return self.throughput.low
 
 
 def options_of(evidence: Evidence, board: Board, asked: Objective, prior: CurvePrior) -> tuple[SlotOption, ...]:

@@ -46,9 +46,18 @@ class BreakEven:
 
 
 @dataclass(frozen=True, slots=True)
+class Saves:
+    """Share of the whole GPU's cost; below 0 it costs more. ``low`` and ``high`` by the intervals of both."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CostRow:
-    """A slot that serves, or the whole GPU (profile ``off``). Times are those of the throughput that it counts with;
-    ``seconds_low`` and ``seconds_high`` of its interval. ``saves``: share of the whole GPU's cost."""
+    """A slot that serves, or the whole GPU (profile ``off``). Times and costs are expected ones, of a predicted slot
+    by the median; ``seconds_low`` and ``seconds_high`` are those of the throughput's interval."""
 
     board: str
     profile: str
@@ -63,7 +72,7 @@ class CostRow:
     strands: float | None
     usd: float | None  # per run, or per million units
     usd_per_month: float | None
-    saves: float | None
+    saves: Saves | None
     break_even: BreakEven | None
     reason: str
 
@@ -113,15 +122,20 @@ def break_even(
 
     Without a run there is no start-up to spread: then seconds per unit alone decide.
     """
-    if not smaller.counted or not bigger.counted or smaller.share is None or bigger.share is None:
+    one, other = _rate_of(smaller), _rate_of(bigger)
+    if not one or not other or smaller.share is None or bigger.share is None:
         return None
     starts = (smaller.startup_seconds, bigger.startup_seconds) if units is not None else (0.0, 0.0)
     if starts[0] is None or starts[1] is None:
         return None
     fixed = bigger.share * starts[1] - smaller.share * starts[0]  # GPU-seconds that bigger adds to a run
-    each = smaller.share / smaller.counted - bigger.share / bigger.counted  # that it saves per unit
+    each = smaller.share / one - bigger.share / other  # that it saves per unit
     cheaper, at = _crossing(fixed, each)
-    return BreakEven(smaller.profile, cheaper, at, _sooner(smaller, bigger, units, usd_per_gpu_hour))
+    sooner = None if units is None else starts[0] - starts[1] + units * (1 / one - 1 / other)
+    more = None if units is None else fixed - each * units
+    is_traded = usd_per_gpu_hour is not None and more is not None and sooner is not None and more > 0 and sooner > 0
+    hour = (more or 0.0) * (usd_per_gpu_hour or 0.0) / (sooner or 1.0) if is_traded else None
+    return BreakEven(smaller.profile, cheaper, at, hour)
 
 
 def _crossing(fixed: float, each: float) -> tuple[Cheaper, float | None]:
@@ -131,15 +145,6 @@ def _crossing(fixed: float, each: float) -> tuple[Cheaper, float | None]:
     if each < 0:
         return ("up to", fixed / each) if fixed < 0 else ("never", None)
     return ("always", None) if fixed < 0 else ("never", None)
-
-
-def _sooner(smaller: SlotOption, bigger: SlotOption, units: float | None, usd: float | None) -> float | None:
-    known = smaller.gpu_seconds is not None and bigger.gpu_seconds is not None
-    if not known or units is None or usd is None or smaller.seconds is None or bigger.seconds is None:
-        return None
-    more = (bigger.gpu_seconds or 0.0) - (smaller.gpu_seconds or 0.0)
-    gained = smaller.seconds - bigger.seconds
-    return more * usd / gained if more > 0 and gained > 0 else None
 
 
 # ---- rows -------------------------------------------------------------------------------------------------------
@@ -176,40 +181,56 @@ def _of_workload(found: Assigned, usd: Mapping[str, float | None]) -> WorkloadCo
 def _row(
     found: Assigned, option: SlotOption, whole: SlotOption, smaller: SlotOption | None, usd: float | None
 ) -> CostRow:
-    asked, figure = found.asked, option.throughput
-    cost = None if usd is None or option.gpu_seconds is None else option.gpu_seconds * usd / 3600
-    saves = None
-    if option.gpu_seconds is not None and whole.gpu_seconds:
-        saves = 1 - option.gpu_seconds / whole.gpu_seconds
-    even = break_even(smaller, option, asked.units_per_run, usd) if smaller else None
+    units, figure = found.asked.units_per_run, option.throughput
+    seconds, low, high = _seconds(option, units)
+    cost = None if usd is None or option.share is None or seconds is None else option.share * seconds * usd / 3600
     return CostRow(
         board=option.board,
         profile=option.profile,
         is_chosen=option is found.chosen,
         throughput_source=figure.source if figure else None,
-        seconds=option.seconds,
-        seconds_low=_seconds_at(option, figure.high if figure else None, asked.units_per_run),
-        seconds_high=_seconds_at(option, figure.low if figure else None, asked.units_per_run),
+        seconds=seconds,
+        seconds_low=low,
+        seconds_high=high,
         startup_seconds=option.startup_seconds,
         startup_on=option.startup_on,
         share=option.share,
         strands=option.strands,
         usd=cost,
         usd_per_month=_month(found, option, cost, usd),
-        saves=saves if option is not whole else None,
-        break_even=even,
+        saves=None if option is whole else _saves(option, whole, units),
+        break_even=break_even(smaller, option, units, usd) if smaller else None,
         reason=option.reason,
     )
 
 
+def _rate_of(option: SlotOption) -> float | None:
+    return option.throughput.value if option.throughput else None
+
+
+def _seconds(option: SlotOption, units: float | None) -> tuple[float | None, float | None, float | None]:
+    """(expected, low, high)."""
+    figure = option.throughput
+    if figure is None:
+        return None, None, None
+    rates = (figure.value, figure.high, figure.low)
+    expected, low, high = (finishing_seconds(r, option.startup_seconds, units) if r else None for r in rates)
+    return expected, low, high
+
+
+def _saves(option: SlotOption, whole: SlotOption, units: float | None) -> Saves | None:
+    """Of GPU time, so no price is needed. The ends take the ends of both intervals: the true saving is inside where
+    both true times are."""
+    mine, base = _seconds(option, units), _seconds(whole, units)
+    if option.share is None or mine[0] is None or not base[0]:
+        return None
+    low = 1 - option.share * mine[2] / base[1] if mine[2] is not None and base[1] else None
+    high = 1 - option.share * mine[1] / base[2] if mine[1] is not None and base[2] else None
+    return Saves(1 - option.share * mine[0] / base[0], low, high)
+
+
 def _by_share(option: SlotOption) -> tuple[float, str]:
     return option.share or 0.0, option.profile
-
-
-def _seconds_at(option: SlotOption, rate: float | None, units: float | None) -> float | None:
-    if not rate or option.seconds is None:
-        return None
-    return finishing_seconds(rate, option.startup_seconds, units)
 
 
 def _month(found: Assigned, option: SlotOption, cost: float | None, usd: float | None) -> float | None:

@@ -38,7 +38,9 @@ def _table(found: Assigned) -> Table:
         Column("why"),
     )
     rows = tuple(_cells(o, o is found.chosen) for o in found.options if o.profile != WHOLE)
-    return Table(columns, rows, _title(found), (_last(found),))
+    is_guessed = any(o.throughput and not o.is_measured for o in found.options if o.profile != WHOLE)
+    guess = ("Predicted slots count with the low end of their interval.",) if is_guessed else ()
+    return Table(columns, rows, _title(found), (*guess, _last(found)))
 
 
 def _title(found: Assigned) -> str:

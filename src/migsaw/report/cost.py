@@ -9,6 +9,8 @@ from migsaw.plan.run_cost import BreakEven, CostRow, Costs, WorkloadCost
 from migsaw.report.money import usd
 from migsaw.report.table import Column, Table, na
 
+NARROW = 0.1  # a saving whose range is within ten points is shown without it
+
 
 def cost_tables(found: Costs) -> tuple[Table, ...]:
     """One per workload; prices and notes stand below the last."""
@@ -32,7 +34,7 @@ def _table(row: WorkloadCost) -> Table:
         Column("share held", right=True, whole=True),
         Column(f"USD per {row.per}", right=True),
         Column("USD per month", right=True),
-        Column("against whole", right=True),
+        Column("against whole GPU", right=True, whole=True),
         Column("break-even"),
     )
     rows = tuple(_cells(r, row) for r in row.rows)
@@ -49,6 +51,8 @@ def _footer(row: WorkloadCost) -> list[str]:
     lines = []
     if row.per == "run" and all(r.startup_seconds is None for r in row.rows):
         lines.append("Start-up was not measured: durations and costs are without it.")
+    if any(r.throughput_source == "predicted" and r.profile != WHOLE for r in row.rows):
+        lines.append("Predicted: the median, 90 % lie in the range; it is chosen only where its low end would do.")
     if any(r.is_chosen for r in row.rows):
         chosen = next(r for r in row.rows if r.is_chosen)
         lines.append(f"Slot: {chosen.profile} on {chosen.board}: {row.because}.")
@@ -110,18 +114,21 @@ def _share(r: CostRow) -> str:
 
 
 def _saved(r: CostRow) -> str:
+    """The range only where something is predicted: a measured one is narrow."""
     if r.profile == WHOLE:
         return ""
     if r.saves is None:
         return na("not known of the whole GPU")
-    return f"{-r.saves:+.0%}"
+    said, (low, high) = f"{-r.saves.value:+.0%}", (r.saves.low, r.saves.high)
+    if low is None or high is None or high - low < NARROW:
+        return said
+    return f"{said} ({-high:+.0%} to {-low:+.0%})"
 
 
 def _even(even: BreakEven, row: WorkloadCost) -> str:
-    is_run = row.per == "run"
     said = {
-        "always": f"cheaper than {even.against}" + (", however long the run" if is_run else ""),
-        "never": f"dearer than {even.against}" + (", however long the run" if is_run else ""),
+        "always": f"cheaper than {even.against}",
+        "never": f"dearer than {even.against}",
         "from": f"cheaper than {even.against} from {even.units or 0:,.4g} {row.unit} a run on",
         "up to": f"cheaper than {even.against} up to {even.units or 0:,.4g} {row.unit} a run",
     }[even.cheaper]
@@ -165,7 +172,9 @@ RAW: Mapping[str, Callable[[WorkloadCost, CostRow], object]] = {
     "stranded_share": lambda row, r: r.strands,
     "usd": lambda row, r: r.usd,
     "usd_per_month": lambda row, r: r.usd_per_month,
-    "saves": lambda row, r: r.saves,
+    "saves": lambda row, r: r.saves and r.saves.value,
+    "saves_low": lambda row, r: r.saves and r.saves.low,
+    "saves_high": lambda row, r: r.saves and r.saves.high,
     "break_even_against": lambda row, r: r.break_even and r.break_even.against,
     "break_even": lambda row, r: r.break_even and r.break_even.cheaper,
     "break_even_units": lambda row, r: r.break_even and r.break_even.units,
