@@ -12,9 +12,14 @@ from hypothesis import strategies as st
 
 from measured import BOARD, CATALOGUE, assigned, stored, trial
 from migsaw.errors import InputError
+from migsaw.fit.frequency import observed
 from migsaw.fit.slots import share_of
+from migsaw.model.fits import WorkloadRef
 from migsaw.model.money import Price, PriceTable
+from migsaw.model.refs import PodRef
 from migsaw.model.slo import Objective
+from migsaw.model.snapshot import Pod, Snapshot, Workload
+from migsaw.model.telemetry import Device, Telemetry, Window
 from migsaw.plan.run_cost import board_rates, break_even, costs
 from migsaw.report.cost import cost_tables, duration
 
@@ -119,6 +124,43 @@ def test_a_service_holds_its_slot_all_month():
     assert made.workloads[0].per == "million units"
     assert rows["2g.10gb"].usd_per_month == pytest.approx(730.0)
     assert rows["2g.10gb"].usd == pytest.approx(2 / 7 * 3.5 * 10_000 / 3600)
+
+
+WEEK = Window(0.0, 7 * 86400.0, 60.0)
+
+
+def seen_over(window: Window | None, kind: str, pods: int) -> Snapshot:
+    """So many pods of ml/m and one of another workload held a GPU."""
+    work = Workload("ml", kind, "m")
+    known = tuple(Pod("ml", f"m-{n}", workload=work) for n in range(pods))
+    devices = tuple(Device("n1", n, owner=PodRef("ml", f"m-{n}"), owner_source="label") for n in range(pods))
+    other = Device("n1", 99, owner=PodRef("ml", "other"), owner_source="label")
+    return Snapshot(pods=known, telemetry=Telemetry("prometheus", window, (*devices, other, *devices[:1])))
+
+
+def test_runs_are_counted_where_nobody_declares_them():
+    """Three pods in 168 hours: 3 × 730 ÷ 168 a month."""
+    found = assigned(TRIALS, Objective(units_per_run=720_000), {BOARD: 3.5})
+    often = observed(seen_over(WEEK, "Job", 3), found.ref)
+    assert often.runs_per_month == pytest.approx(3 * 730 / 168)
+    assert often.source == "3 pods of it held a GPU in 7 days"
+    rates = board_rates([BOARD], PRICES, CATALOGUE)
+    seen = costs([found], rates, (), {found.fingerprint: often}).workloads[0]
+    assert next(r for r in seen.rows if r.profile == "2g.10gb").usd_per_month == pytest.approx(2 * 3 * 730 / 168)
+    assert (seen.runs_source, seen.why_no_month) == (often.source, "")
+    declared = costs([assigned(TRIALS, RUN, {BOARD: 3.5})], rates, (), {found.fingerprint: often}).workloads[0]
+    assert (declared.runs_per_month, declared.runs_source) == (20, "declared")
+
+
+@pytest.mark.parametrize(("window", "kind", "pods"), [(None, "Job", 3), (WEEK, "CronJob", 3), (WEEK, "Job", 0)])
+def test_no_window_another_workload_or_no_pod_is_no_frequency(window, kind, pods):
+    assert observed(seen_over(window, kind, pods), WorkloadRef("ml", "Job", "m")) is None
+
+
+def test_pods_of_a_service_are_no_runs():
+    snapshot = seen_over(WEEK, "Deployment", 3)
+    assert observed(snapshot, WorkloadRef("ml", "Deployment", "m")) is None
+    assert observed(snapshot, None) is None
 
 
 def test_what_is_predicted_has_a_range():

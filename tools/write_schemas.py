@@ -16,19 +16,23 @@ from migsaw.model.fits import Fits
 from migsaw.model.money import PriceTable
 from migsaw.model.plan import Plan
 from migsaw.model.policy import Policy
+from migsaw.model.slo import Slos
 from migsaw.model.snapshot import Snapshot
 from migsaw.model.trial import Trials, TrialSpec
 from migsaw.model.workload_shape import EstimateFile
 from migsaw.observe.demand_file import DemandFile
+from migsaw.plan.run_cost import Costs
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs/reference/schemas"
 KINDS: dict[str, type[Any]] = {
+    "cost": Costs,
     "demand": DemandFile,
     "estimate": EstimateFile,
     "fits": Fits,
     "plan": Plan,
     "policy": Policy,
     "prices": PriceTable,
+    "slos": Slos,
     "snapshot": Snapshot,
     "trial": TrialSpec,
     "trials": Trials,

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from migsaw.cli.output import Output, output_option, show
-from migsaw.cli.slot_inputs import slot_options, slots
+from migsaw.cli.slot_inputs import FILE, slot_options, slots
+
+if TYPE_CHECKING:
+    from migsaw.fit.assigned import Assigned
+    from migsaw.fit.frequency import Frequency
 
 
 @click.command()
 @slot_options
+@click.option("--snapshot", type=FILE, help="Of `migsaw observe --prometheus`: its window tells how often they run.")
 @output_option()
-def command(store: str, output: Output, **asked: Any) -> None:
+def command(store: str, snapshot: Path | None, output: Output, **asked: Any) -> None:
     """Cost of each measured workload per run, or per million units, and where a bigger slice pays off.
 
     cost = share of the GPU, with what the slice strands × price of the GPU × duration, with its start-up.
@@ -23,6 +29,17 @@ def command(store: str, output: Output, **asked: Any) -> None:
     from migsaw.report.cost import cost_tables, raw_table
 
     found = slots(store, asked)
-    made = costs(found.assigned, found.rates, found.notes)
+    made = costs(found.assigned, found.rates, found.notes, _observed(snapshot, found.assigned))
     tables = [raw_table(made)] if output.format == "csv" else cost_tables(made)
     show(output, documents.plain(made), tables)
+
+
+def _observed(snapshot: Path | None, found: tuple[Assigned, ...]) -> dict[str, Frequency]:
+    if snapshot is None:
+        return {}
+    from migsaw.fit.frequency import observed
+    from migsaw.model.snapshot import Snapshot
+    from migsaw.observe import documents
+
+    seen = documents.read(snapshot, Snapshot)
+    return {row.fingerprint: often for row in found if (often := observed(seen, row.ref)) is not None}

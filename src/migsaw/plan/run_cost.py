@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 from migsaw.errors import InputError
 from migsaw.fit.assigned import Assigned
 from migsaw.fit.evidence import WHOLE
+from migsaw.fit.frequency import Frequency
 from migsaw.fit.slots import SlotOption, finishing_seconds
 from migsaw.model.boards import Catalogue
 from migsaw.model.money import PriceTable
@@ -85,6 +87,7 @@ class WorkloadCost:
     per: Per
     units_per_run: float | None
     runs_per_month: float | None
+    runs_source: str  # "declared", or what was counted; empty: not known
     rows: tuple[CostRow, ...]
     because: str
     why_no_month: str
@@ -110,9 +113,15 @@ def board_rates(
     return tuple(_rate(board, named.get(board), prices, catalogue) for board in dict.fromkeys(boards))
 
 
-def costs(found: Sequence[Assigned], rates: Sequence[BoardRate], notes: Sequence[str] = ()) -> Costs:
+def costs(
+    found: Sequence[Assigned],
+    rates: Sequence[BoardRate],
+    notes: Sequence[str] = (),
+    observed: Mapping[str, Frequency] = MappingProxyType({}),
+) -> Costs:
+    """``observed``: fingerprint → how often it was seen to run; what is declared counts before it."""
     usd = {rate.board: rate.usd_per_gpu_hour for rate in rates}
-    return Costs(tuple(_of_workload(row, usd) for row in found), tuple(rates), tuple(notes))
+    return Costs(tuple(_of_workload(row, usd, observed) for row in found), tuple(rates), tuple(notes))
 
 
 def break_even(
@@ -160,26 +169,46 @@ def _rate(board: str, size: str | None, prices: PriceTable, catalogue: Catalogue
     return BoardRate(board, usd, cheapest, prices.describe([cheapest]))
 
 
-def _of_workload(found: Assigned, usd: Mapping[str, float | None]) -> WorkloadCost:
+def _of_workload(found: Assigned, usd: Mapping[str, float | None], observed: Mapping[str, Frequency]) -> WorkloadCost:
     """Boards in their order; on each the whole GPU first, then the slots that serve, by size."""
-    asked, rows = found.asked, []
+    often, rows = _frequency(found, observed), []
+    runs = often.runs_per_month if often else None
     for board in dict.fromkeys(o.board for o in found.options):
         mine = [o for o in found.options if o.board == board]
         whole = next(o for o in mine if o.profile == WHOLE)
-        rows.append(_row(found, whole, whole, None, usd[board]))
+        rows.append(_row(found, whole, whole, None, usd[board], runs))
         serving = sorted((o for o in mine if o.fits and o.profile != WHOLE), key=_by_share)
         for smaller, option in zip([None, *serving], serving, strict=False):
-            rows.append(_row(found, option, whole, smaller, usd[board]))
-    per: Per = "million units" if asked.units_per_run is None else "run"
-    runs = asked.runs_per_month
-    why = _why_no_month(found)
+            rows.append(_row(found, option, whole, smaller, usd[board], runs))
     return WorkloadCost(
-        found.name, found.fingerprint, found.unit, per, asked.units_per_run, runs, tuple(rows), found.because, why
+        name=found.name,
+        fingerprint=found.fingerprint,
+        unit=found.unit,
+        per="million units" if found.asked.units_per_run is None else "run",
+        units_per_run=found.asked.units_per_run,
+        runs_per_month=runs,
+        runs_source=often.source if often else "",
+        rows=tuple(rows),
+        because=found.because,
+        why_no_month=_why_no_month(found, runs),
     )
 
 
+def _frequency(found: Assigned, observed: Mapping[str, Frequency]) -> Frequency | None:
+    """Without a run there is nothing to count."""
+    if found.asked.units_per_run is None:
+        return None
+    declared = found.asked.runs_per_month
+    return observed.get(found.fingerprint) if declared is None else Frequency(declared, "declared")
+
+
 def _row(
-    found: Assigned, option: SlotOption, whole: SlotOption, smaller: SlotOption | None, usd: float | None
+    found: Assigned,
+    option: SlotOption,
+    whole: SlotOption,
+    smaller: SlotOption | None,
+    usd: float | None,
+    runs: float | None,
 ) -> CostRow:
     units, figure = found.asked.units_per_run, option.throughput
     seconds, low, high = _seconds(option, units)
@@ -197,7 +226,7 @@ def _row(
         share=option.share,
         strands=option.strands,
         usd=cost,
-        usd_per_month=_month(found, option, cost, usd),
+        usd_per_month=_month(found, option, cost, usd, runs),
         saves=None if option is whole else _saves(option, whole, units),
         break_even=break_even(smaller, option, units, usd) if smaller else None,
         reason=option.reason,
@@ -233,10 +262,11 @@ def _by_share(option: SlotOption) -> tuple[float, str]:
     return option.share or 0.0, option.profile
 
 
-def _month(found: Assigned, option: SlotOption, cost: float | None, usd: float | None) -> float | None:
+def _month(
+    found: Assigned, option: SlotOption, cost: float | None, usd: float | None, runs: float | None
+) -> float | None:
     """Runs × their cost; a service, which has a latency or a rate to keep and no runs, holds its slot all month."""
     if found.asked.units_per_run is not None:
-        runs = found.asked.runs_per_month
         return None if runs is None or cost is None else runs * cost
     if not _is_service(found) or usd is None or option.share is None:
         return None
@@ -247,7 +277,7 @@ def _is_service(found: Assigned) -> bool:
     return found.asked.latency_slo_ms is not None or found.asked.throughput_per_second is not None
 
 
-def _why_no_month(found: Assigned) -> str:
+def _why_no_month(found: Assigned, runs: float | None) -> str:
     if found.asked.units_per_run is None:
         return "" if _is_service(found) else "no units per run and no limit of a service"
-    return "" if found.asked.runs_per_month is not None else "no runs per month"
+    return "" if runs is not None else "no runs per month"

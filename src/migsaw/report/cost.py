@@ -43,7 +43,7 @@ def _table(row: WorkloadCost) -> Table:
 
 def _title(row: WorkloadCost) -> str:
     run = "" if row.units_per_run is None else f", {row.units_per_run:,.6g} {row.unit} a run"
-    often = "" if row.runs_per_month is None else f", {row.runs_per_month:,.6g} runs a month"
+    often = "" if row.runs_per_month is None else f", {row.runs_per_month:,.4g} runs a month ({row.runs_source})"
     return f"{row.name}{run}{often}"
 
 
@@ -163,6 +163,7 @@ RAW: Mapping[str, Callable[[WorkloadCost, CostRow], object]] = {
     "unit": lambda row, r: row.unit,
     "units_per_run": lambda row, r: row.units_per_run,
     "runs_per_month": lambda row, r: row.runs_per_month,
+    "runs_source": lambda row, r: row.runs_source,
     "seconds": lambda row, r: r.seconds,
     "seconds_low": lambda row, r: r.seconds_low,
     "seconds_high": lambda row, r: r.seconds_high,
