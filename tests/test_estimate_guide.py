@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
-from conftest import ROOT
 from migsaw.cli.shared import load_catalogue
 from migsaw.fit.estimate import estimate, profiles
 from migsaw.fit.estimate_classes import CLASSES, defaults
 from migsaw.report.guide import guide_boards, guide_matrix
 from migsaw.report.table import to_markdown
 
+ROOT = Path(__file__).resolve().parents[1]
 CATALOGUE = load_catalogue()
 BOARDS = guide_boards(CATALOGUE)
 
