@@ -57,7 +57,7 @@ def test_the_table_names_the_source_of_each_number(migsaw, store):
     assert "measured" in rows["2g.10gb"]
     assert "predicted (90 %)" in rows["4g.20gb"]
     assert "out of memory" in rows["1g.5gb"]
-    assert "Slot: 2g.10gb on a100-sxm4-40gb: least cost per finished unit of 5 slots that hold it." in done.stdout
+    assert "Slot: 2g.10gb on a100-sxm4-40gb: least cost per finished unit of 5 slots that serve." in done.stdout
 
 
 def test_csv_has_raw_numbers(migsaw, store):
@@ -76,7 +76,7 @@ def test_a_file_says_what_each_workload_must_reach(migsaw, tmp_path, store):
     done = migsaw("assign", "--store", store, "--slos", tmp_path / "slos.yaml", "-o", "json")
     (fit,) = json.loads(done.stdout)["fits"]
     assert fit["chosen"]["profile"] == "7g.40gb"  # 20 + 1900/190 = 30 s; 3g takes 20 + 1900/130 = 34.6 s
-    assert "reach 31 s a run" in fit["because"]
+    assert fit["because"] == "the only slot that is known to serve (limits: 31 s a run)"
     reasons = {o["profile"]: (o["fits"], o["reason"]) for o in fit["options"]}
     assert reasons["2g.10gb"] == (False, "takes 39 s, the deadline is 31 s")
 

@@ -107,14 +107,16 @@ def _confidence(found: Assigned) -> str:
 
 def _because(chosen: SlotOption | None, options: Sequence[SlotOption], asked: Objective) -> str:
     fitting = [o for o in options if o.fits and o.profile != WHOLE]
-    goals = " and ".join(_goals(asked))
+    goals = ", ".join(_goals(asked))
+    limits = f" (limits: {goals})" if goals else ""
     if chosen is None:
         if fitting:
             return f"{len({o.board for o in fitting})} boards would do, and no price says which"
-        return f"no slot is known to hold it{f' and to reach {goals}' if goals else ''}"
-    of = "finished run" if asked.units_per_run is not None else "finished unit"
-    least = f"least cost per {of} of {len(fitting)} slots" if len(fitting) > 1 else "the only slot"
-    return f"{least} that hold{'s' * (len(fitting) == 1)} it{f' and reach {goals}' if goals else ''}"
+        return f"no slot is known to serve{limits}"
+    unit = "run" if asked.units_per_run is not None else "unit"
+    if len(fitting) == 1:
+        return f"the only slot that is known to serve{limits}"
+    return f"least cost per finished {unit} of {len(fitting)} slots that serve{limits}"
 
 
 def _goals(asked: Objective) -> list[str]:
