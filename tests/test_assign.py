@@ -225,6 +225,8 @@ def test_a_profile_of_which_memory_is_not_known_gets_nothing(peak):
 def test_what_ran_holds_whatever_it_filled():
     found = assigned([trial("2g.10gb", 100.0, memory_peak_mib=9500)])
     assert fitting(found) == {"1g.10gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"}
+    assert options(found)["2g.10gb"].reason == "OK: it ran, with 96% of the memory in use"  # 9500 of 9856
+    assert options(found)["3g.20gb"].reason == "OK"
 
 
 # ---- which trials count -----------------------------------------------------------------------------------------

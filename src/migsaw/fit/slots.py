@@ -177,12 +177,19 @@ def _memory(name: str, evidence: Evidence, board: Board) -> tuple[bool | None, M
     if full:
         return False, need, "out of memory" if mine and not _ran(mine) else f"out of memory on {max(full)[1]}"
     if any(_ran(m) and size <= limit for m, size in sized):
-        return True, need, "OK"
+        return True, need, _tight(mine, need, limit)
     if not peaks:
         return None, need, "n/a (whether it holds the workload is not known)"
     if need.peak is not None and need.peak + (need.margin or 0) <= limit:
         return True, need, "OK"
     return False, need, f"{(need.peak or 0) + (need.margin or 0):,} MiB with margin, holds {limit:,}"
+
+
+def _tight(mine: Measurement | None, need: MemoryNeed, limit: int) -> str:
+    """It ran, so it holds; that little was left is worth a word, whether the framework took it or needed it."""
+    if mine is None or not mine.memory_peak_mib or mine.memory_peak_mib + (need.margin or 0) <= limit:
+        return "OK"
+    return f"OK: it ran, with {mine.memory_peak_mib / limit:.0%} of the memory in use"
 
 
 def memory_mib(board: Board, name: str) -> int | None:

@@ -93,9 +93,10 @@ def _source(figure: Figure) -> str:
 
 
 def _memory(o: SlotOption) -> str:
+    """Peak + margin of what there is."""
     peak, limit = o.memory.peak, o.memory.limit
-    used = "n/a" if peak is None else f"{peak:,}"
-    return f"{used} + {o.memory.margin:,} of {limit:,}" if peak and limit else f"{used} of {limit or 'n/a'}"
+    used = "n/a" if peak is None else f"{peak:,} + {o.memory.margin or 0:,}"
+    return f"{used} of {'n/a' if limit is None else f'{limit:,}'}"
 
 
 # ---- CSV --------------------------------------------------------------------------------------------------------
