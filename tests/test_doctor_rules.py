@@ -443,6 +443,53 @@ def one_exporter_in_two_files(world):
     _drop(world, lambda line: line.family in (USED, FREE))
 
 
+def _of_an_older_dcgm(snapshot, most: float, version: str = "3.3.9"):
+    """A slice with an old ceiling reads at most so much; all others too little to tell."""
+    telemetry = snapshot.telemetry
+    calm = spread(0.2)
+    moving = {"values": calm, "changes": 9000}
+    series = [{**d.series, "graphics": replace(d.series["graphics"], **moving)} for d in telemetry.devices]
+    devices = tuple(replace(d, series=s) for d, s in zip(telemetry.devices, series, strict=True))
+    snapshot = of_telemetry(snapshot, devices=devices, dcgm_version=version)
+    at = next(n for n, d in enumerate(devices) if (d.profile or "")[:2] in ("2g", "3g", "4g"))
+    return change_series(snapshot, at, "graphics", values=replace(calm, peak=most))
+
+
+@week("MS122")
+def a_slice_reads_more_than_its_version_could(snapshot):
+    return _of_an_older_dcgm(snapshot, 0.93)
+
+
+@week("MS122", fires=False)
+def a_slice_reads_what_its_version_could(snapshot):
+    return _of_an_older_dcgm(snapshot, 0.33)
+
+
+@week("MS122", fires=False)
+def a_newer_version_reads_up_to_one(snapshot):
+    return _of_an_older_dcgm(snapshot, 0.93, "4.2.3")
+
+
+def _bare(snapshot, **kept):
+    """What the managed scrape job leaves of a GPU with instances: one series, without UUID, instance and product."""
+    telemetry = snapshot.telemetry
+    node, index = next((n.name, g.index) for n in snapshot.nodes for g in n.gpus if len(g.instances) > 1)
+    others = tuple(d for d in telemetry.devices if (d.node, d.index) != (node, index))
+    first = next(d for d in telemetry.devices if (d.node, d.index) == (node, index))
+    bare = replace(first, uuid=None, gi_id=None, product=None, profile=None, board=None)
+    return of_telemetry(snapshot, devices=(*others, replace(bare, **kept)))
+
+
+@week("MS123")
+def instances_became_one_series(snapshot):
+    return _bare(snapshot)
+
+
+@week("MS123", fires=False)
+def a_series_with_its_uuid_is_not_collapsed(snapshot):
+    return _bare(snapshot, uuid="GPU-0")
+
+
 # ---- labels --------------------------------------------------------------------------------------------------------
 
 

@@ -29,6 +29,11 @@ def gpu_place(node: str | None, index: int | None, uuid: str | None = None) -> s
     return f"{node or 'unknown node'}/{uuid or 'GPU ?' if index is None else f'GPU {index}'}"
 
 
+def is_bare(device: Device) -> bool:
+    """A series without any label that tells instances, or GPUs of two nodes, apart."""
+    return device.uuid is None and device.gi_id is None and device.product is None
+
+
 def of_node(telemetry: Telemetry) -> Mapping[str | None, list[Device]]:
     found: dict[str | None, list[Device]] = {}
     for device in telemetry.devices:

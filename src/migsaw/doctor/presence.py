@@ -11,6 +11,7 @@ from migsaw.doctor.places import (
     distinct,
     gpu_place,
     has_ratios,
+    is_bare,
     is_from_api,
     of_node,
     place,
@@ -202,7 +203,7 @@ def instances_without_series(facts: Facts, telemetry: Telemetry) -> Iterator[Evi
     seen = of_node(telemetry)
     for node in facts.snapshot.nodes:
         devices = seen.get(node.name, [])
-        if not devices or _gpus_without(node, devices):
+        if not devices or _gpus_without(node, devices) or any(map(is_bare, devices)):
             continue  # said by a louder rule
         shown = {(d.index, d.gi_id, d.profile) for d in devices if d.gi_id is not None}
         exported = Counter(profile for *_, profile in shown)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from migsaw.doctor.engine import Evidence, Facts, of_telemetry, rule
-from migsaw.doctor.places import card, counted, gpu_place, holds_memory, of_node, peak, place, ratios
+from migsaw.doctor.places import card, counted, gpu_place, holds_memory, is_bare, of_node, peak, place, ratios
+from migsaw.fit.ceilings import refuted_ceiling
 from migsaw.model.telemetry import Device, Telemetry
 
 STUCK_SAMPLES = 20  # so many equal samples of a ratio with six decimals are no chance
@@ -207,6 +208,45 @@ def two_exporters(facts: Facts, telemetry: Telemetry) -> Iterator[Evidence]:
             yield Evidence(None, place(device), f"shown by {device.exporters} exporters")
 
 
+@rule(
+    "MS122",
+    "info",
+    "Activity above the ceiling of its DCGM version",
+    cause="Older DCGM counted an instance's graphics activity in parts of the GPU, so that a full 2g or 3g stopped at "
+    "a half or a third. A higher reading shows that this one does not, whatever version is told.",
+    next="Nothing: the reading is taken as relative to the instance. Dashboards that scale it up overstate it.",
+    sources=("NVIDIA/DCGM#138", "NVIDIA/dcgm-exporter#639"),
+)
+@of_telemetry
+def above_ceiling(facts: Facts, telemetry: Telemetry) -> Iterator[Evidence]:
+    for device in telemetry.devices:
+        board, series = facts.catalogue.find(device.board or ""), device.series.get("graphics")
+        profile = board.find(device.profile) if board and device.profile else None
+        if profile is None or series is None or series.values is None:
+            continue
+        low = refuted_ceiling(profile.role[:2], telemetry.dcgm_version, series)
+        if low is not None:
+            value = f"{series.name}: up to {series.values.peak:g}, ceiling {low:.2f} of DCGM {telemetry.dcgm_version}"
+            yield Evidence(None, place(device), value)
+
+
+@rule(
+    "MS123",
+    "error",
+    "Instances of a GPU collapsed into one series",
+    cause="The managed scrape job dcgmexporter keeps few labels (cluster, instance, gpu, job): all instances of a GPU, "
+    "and whoever holds them, become one series.",
+    next="Turn that job off and let one of your own scrape the exporter: `migsaw render --for telemetry` writes it.",
+    sources=("Azure/prometheus-collector: dcgmExporterDefault.yml",),
+)
+@of_telemetry
+def collapsed(facts: Facts, telemetry: Telemetry) -> Iterator[Evidence]:
+    cut = {(n.name, g.index): len(g.instances) for n in facts.snapshot.nodes for g in n.gpus if len(g.instances) > 1}
+    for device in telemetry.devices:
+        if is_bare(device) and (number := cut.get((device.node or "", device.index or 0))):
+            yield Evidence(None, place(device), f"one series for {number} instances")
+
+
 RULES = (
     all_blank,
     some_blank,
@@ -218,4 +258,6 @@ RULES = (
     board_repeated,
     mixed_generations,
     two_exporters,
+    above_ceiling,
+    collapsed,
 )

@@ -61,6 +61,14 @@ def ceiling_of(signal: str, role: str | None, version: str | None, series: Serie
     return Ceiling(low, f"{said}: a {role} may stop at {low:.2f}", source, drifts)
 
 
+def refuted_ceiling(role: str | None, version: str | None, series: Series) -> float | None:
+    """The ceiling that graphics activity of this profile had in this version of DCGM, where a reading lies above it."""
+    low, major = OLD_CEILINGS.get(role or ""), major_version(version)
+    if low is None or major is None or major >= RELATIVE_SINCE or series.values is None:
+        return None
+    return low if series.values.peak > low * SLACK else None
+
+
 def major_version(version: str | None) -> int | None:
     """``4.2.3``, ``DCGM 3.3.9`` or an exporter's ``3.3.9-3.6.1`` (DCGM first) → the major version of DCGM."""
     found = re.search(r"(\d+)\.\d+", version or "")
