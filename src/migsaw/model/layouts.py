@@ -29,10 +29,13 @@ class Placed:
 
 
 Layout = tuple[Placed, ...]
+UNKNOWN = "unknown"  # an instance that exists, of which nobody says the profile
 
 
 def parse_placed(text: str) -> Placed:
-    """``3g.40gb@4`` or ``3g.40gb``."""
+    """``3g.40gb@4`` or ``3g.40gb``; ``unknown`` for an instance of which nobody says the profile."""
+    if text == UNKNOWN:
+        return Placed(UNKNOWN)
     name, at, start = text.partition("@")
     parsed = parse_profile_name(name)
     if parsed is None or (at and not start.isdecimal()):

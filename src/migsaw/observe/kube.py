@@ -6,9 +6,11 @@ what an object says, only of which kind it is.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +109,14 @@ def _wrong_kind(path: Path, kind: str, found: Counter[str]) -> InputError:
 # ---- careful access: fields of a file may be missing, null or of another type ------------------------------------
 
 
+_QUANTITY = re.compile(
+    r"\+?(?P<number>\d{1,20}(?:\.\d{0,20})?|\.\d{1,20})(?:[eE](?P<exponent>[+-]?\d{1,2})|(?P<suffix>m|k|M|G|Ki|Mi|Gi))?",
+    re.ASCII,
+)
+_SUFFIXES = {"": Fraction(1), "m": Fraction(1, 1000), "k": Fraction(10**3), "M": Fraction(10**6), "G": Fraction(10**9)}
+_SUFFIXES |= {"Ki": Fraction(2**10), "Mi": Fraction(2**20), "Gi": Fraction(2**30)}
+
+
 def value(data: Any, *path: str) -> Any:
     for step in path:
         data = data.get(step) if isinstance(data, dict) else None
@@ -138,15 +148,28 @@ def texts(data: Any, *path: str) -> dict[str, str]:
 
 
 def count(quantity: Any) -> int | None:
-    """A whole Kubernetes quantity: ``2``, ``"2"``, ``1k``; None where it is none (GPUs come in whole numbers)."""
-    shown = str(quantity).strip()
-    digits, factor = (shown[:-1], 1000) if shown.endswith("k") else (shown, 1)
-    return int(digits) * factor if digits.isascii() and digits.isdecimal() and len(digits) < 10 else None
+    """A whole Kubernetes quantity: ``2``, ``"2"``, ``1k``, ``1e3``, ``2000m``; None where it is none, or is below 0.
+
+    Source: k8s.io/apimachinery, resource.Quantity: decimal suffixes, binary suffixes, decimal exponents.
+    """
+    found = _QUANTITY.fullmatch(str(quantity).strip()) if isinstance(quantity, (str, int, float)) else None
+    if found is None or isinstance(quantity, bool):
+        return None
+    exponent = int(found["exponent"] or 0)
+    amount = Fraction(found["number"]) * Fraction(10) ** exponent * _SUFFIXES[found["suffix"] or ""]
+    return int(amount) if amount.denominator == 1 and amount < 10**9 else None
 
 
 def is_gpu_resource(name: str) -> bool:
     """Resources of NVIDIA's device plugin, its look-alikes, and of slicers that rewrite requests."""
     return name.startswith(("nvidia.com/gpu", "nvidia.com/mig", "mig.das.com/", "volcano.sh/vgpu-"))
+
+
+def unreadable_amounts(data: Any, *path: str) -> list[str]:
+    """GPU resources whose amount is no whole number, as ``RESOURCE: AMOUNT``."""
+    found = mapping(data, *path)
+    odd = [name for name in sorted(found) if is_gpu_resource(name) and count(found[name]) is None]
+    return [f"{name}: {found[name]!r}"[:80] for name in odd]
 
 
 def gpu_amounts(data: Any, *path: str) -> dict[str, int]:

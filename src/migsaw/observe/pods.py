@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from migsaw.model.refs import PodRef
 from migsaw.model.snapshot import Note, Pod, Requirement, Toleration
@@ -24,6 +24,7 @@ from migsaw.observe.kube import (
     sequence,
     text,
     texts,
+    unreadable_amounts,
     value,
 )
 
@@ -100,9 +101,12 @@ def _add(seen: PodsSeen, thing: KubeObject, notes: list[Note]) -> None:
     if asks:
         _keep(seen, thing, _pod(thing, ref, node, phase, asks), notes)
         notes += _odd_asks(thing, ref, asks)
-    if node and (why := _loose_use(thing.data, bool(asks))):
-        seen.loose.setdefault(node, {})[ref] = why
-        notes.append(Note("info", f"pod {naming.pod(*_parts(ref))}: {why}", thing.file, thing.where))
+    unread = _unreadable(value(thing.data, "spec"))
+    if why := unread or (_loose_use(thing.data, bool(asks)) if node else None):
+        severity: Literal["warning", "info"] = "warning" if unread else "info"
+        notes.append(Note(severity, f"pod {naming.pod(*_parts(ref))}: {why}", thing.file, thing.where))
+        if node:
+            seen.loose.setdefault(node, {})[ref] = why
 
 
 def _parts(ref: PodRef) -> tuple[str, str]:
@@ -216,6 +220,19 @@ def _odd_asks(thing: KubeObject, ref: PodRef, asks: Mapping[str, int]) -> list[N
             message = f"pod {naming.pod(*_parts(ref))} asks for {name}, which nothing advertises; did it mean {near}?"
             found.append(Note("warning", message, thing.file, thing.where))
     return found
+
+
+def _unreadable(spec: Any) -> str | None:
+    """What of its request cannot be read: such a pod may hold anything on its node."""
+    for part in ("containers", "initContainers"):
+        rows = value(spec, part)
+        if rows is not None and not (isinstance(rows, list) and all(isinstance(row, dict) for row in rows)):
+            return f"its {part} cannot be read: it may hold any GPU or slice of its node"
+        for row in rows or ():
+            for kind in ("limits", "requests"):
+                if odd := unreadable_amounts(row, "resources", kind):
+                    return f"asks for {odd[0]}, which is no whole number: it may hold any GPU or slice of its node"
+    return None
 
 
 def _loose_use(data: Any, asks: bool) -> str | None:

@@ -87,7 +87,8 @@ def _cells(board: Board | None, layout: Layout, named: list[tuple[Placed, str]])
     for item in drawn:
         profile, start = board.profile(item.profile), item.start or 0
         cells += _room(board, drawn, place, start)
-        mine = next(pair for pair in waiting if pair[0].profile == item.profile and pair[0].start in (None, item.start))
+        alike = [p for p in waiting if p[0].profile == item.profile and p[0].start in (None, item.start)]
+        mine = min(alike, key=lambda pair: pair[0].start is None)  # its own start before one that is not known
         waiting.remove(mine)
         cells.append(f"{short_name(board, item.profile)}{mine[1]}")
         place = start + (profile.memory_slices or 0)
