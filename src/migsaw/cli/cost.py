@@ -38,8 +38,7 @@ def _observed(snapshot: Path | None, found: tuple[Assigned, ...]) -> dict[str, F
     if snapshot is None:
         return {}
     from migsaw.fit.frequency import observed
-    from migsaw.model.snapshot import Snapshot
-    from migsaw.observe import documents
+    from migsaw.observe.own_files import read_snapshot
 
-    seen = documents.read(snapshot, Snapshot)
+    seen = read_snapshot(snapshot)
     return {row.fingerprint: often for row in found if (often := observed(seen, row.ref)) is not None}

@@ -18,20 +18,21 @@ from migsaw.cli.shared import load_catalogue
 @output_option()
 def command(plan: Path, gpu: str | None, pod: str | None, profile: str | None, output: Output) -> None:
     """Why PLAN does what it does; without an option, a reason for every GPU and pod."""
-    from migsaw.model.plan import Plan
     from migsaw.observe import documents
+    from migsaw.observe.own_files import read_plan
     from migsaw.observe.prices import load_prices
     from migsaw.report.explain import explain_all, explain_gpu, explain_pod, explain_profile
 
     if sum(name is not None for name in (gpu, pod, profile)) > 1:
         raise click.UsageError("give one of --gpu, --pod and --profile")
-    value = documents.read(plan, Plan)
+    catalogue = load_catalogue()
+    value = read_plan(plan, catalogue)
     if gpu is not None:
-        found = explain_gpu(value, gpu, load_catalogue(), load_prices())
+        found = explain_gpu(value, gpu, catalogue, load_prices())
     elif pod is not None:
         found = explain_pod(value, pod)
     elif profile is not None:
-        found = explain_profile(value, profile, load_catalogue())
+        found = explain_profile(value, profile, catalogue)
     else:
         found = explain_all(value)
     data = {key: documents.plain(part) for key, part in found.data.items()}

@@ -98,10 +98,9 @@ def seen(snapshot: Path | None, inputs: Mapping[str, Any], catalogue: Catalogue)
         return observed(inputs, catalogue)
     if is_given(inputs):
         raise click.UsageError("--snapshot already holds what was observed: give it alone")
-    from migsaw.model.snapshot import Snapshot
-    from migsaw.observe import documents
+    from migsaw.observe.own_files import read_snapshot
 
-    return documents.read(snapshot, Snapshot)
+    return read_snapshot(snapshot)
 
 
 def observed(inputs: Mapping[str, Any], catalogue: Catalogue) -> Snapshot:

@@ -33,9 +33,9 @@ def command(
 ) -> None:
     """A better partition of what SNAPSHOT shows. Nothing that runs is touched; nothing is applied."""
     from migsaw.model.policy import Policy
-    from migsaw.model.snapshot import Snapshot
     from migsaw.observe import documents
     from migsaw.observe.choices import read_fits, read_policy
+    from migsaw.observe.own_files import read_snapshot
     from migsaw.observe.prices import load_prices
     from migsaw.plan.make import make_plan
     from migsaw.plan.planner import Inputs
@@ -43,7 +43,7 @@ def command(
 
     catalogue = load_catalogue()
     inputs = Inputs(
-        snapshot=documents.read(snapshot, Snapshot),
+        snapshot=read_snapshot(snapshot),
         snapshot_sha256=documents.sha256(snapshot),
         catalogue=catalogue,
         policy=read_policy(policy, catalogue) if policy else Policy(),

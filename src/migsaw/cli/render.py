@@ -31,13 +31,13 @@ def command(plan: Path, target: str, out: Path, allow_mixed: bool) -> None:
 
     telemetry, for any plan: what makes dcgm-exporter and Prometheus measure its instances.
     """
-    from migsaw.model.plan import Plan
-    from migsaw.observe import documents
+    from migsaw.observe.own_files import read_plan
     from migsaw.render.document import Options
     from migsaw.render.targets import render
 
-    value = documents.read(plan, Plan)
-    files = render(value, target, load_catalogue(), Options(allow_mixed=allow_mixed))  # type: ignore[arg-type]
+    catalogue = load_catalogue()
+    value = read_plan(plan, catalogue)
+    files = render(value, target, catalogue, Options(allow_mixed=allow_mixed))  # type: ignore[arg-type]
     write_all(out, files)
     for file in files:
         click.echo(str(out / file.path))

@@ -44,6 +44,7 @@ class GpuPlan:
     uuid: str | None = None
     board: str | None = None
     pinned: tuple[str, ...] = ()
+    is_geometry_reported: bool = False  # the node's driver told its placements, which win over the catalogue's
     idle_in_use: tuple[str, ...] = ()  # instances that are held and showed no activity in the sample
     stranded: tuple[int, int] | None = None  # (compute, memory) slices after the plan that no legal placement can use
 

@@ -172,6 +172,7 @@ def _gpu_plan(gpu: FleetGpu, draft: Draft) -> GpuPlan:
         uuid=gpu.gpu.uuid,
         board=gpu.board.key if gpu.board else gpu.gpu.board,
         pinned=pinned,
+        is_geometry_reported=gpu.gpu.geometry is not None,
         idle_in_use=idle,
         stranded=_stranded(gpu.board, after),
     )
