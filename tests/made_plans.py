@@ -54,6 +54,15 @@ def gpu_plan(
     return GpuPlan(node, index, before, after, reason, "", board=board, **more)
 
 
+def recuts(gpus: list[GpuPlan]) -> tuple[Step, ...]:
+    """One step for each node that changes."""
+    changed: dict[str, list[int]] = {}
+    for gpu in gpus:
+        if gpu.before != gpu.after:
+            changed.setdefault(gpu.node, []).append(gpu.index)
+    return tuple(Step(f"recut-{node}", "recut", node, tuple(found), seconds=60.0) for node, found in changed.items())
+
+
 def plan_of(gpus: list[GpuPlan], nodes: list[NodePlan], **more: Any) -> Plan:
     values: dict[str, Any] = {
         "made_from": MadeFrom(SHA),
@@ -62,7 +71,7 @@ def plan_of(gpus: list[GpuPlan], nodes: list[NodePlan], **more: Any) -> Plan:
         "lower_bound": None,
         "gap": None,
         "pods": (),
-        "steps": (),
+        "steps": recuts(gpus),
         "savings": Savings(None, None, "not computed"),
     }
     return Plan(gpus=tuple(gpus), nodes=tuple(nodes), **{**values, **more})
@@ -99,8 +108,7 @@ def operator_plans(draw: st.DrawFn) -> Plan:
         config = draw(st.sampled_from([None, "all-balanced", "custom-a", "all-disabled"]))
         nodes.append(NodePlan(name, "gpu-operator", changed, None, SIZES.get(board), "mixed", "gpu", config))
         gpus += mine
-    steps = [Step(f"recut-{node.name}", "recut", node.name, seconds=60.0) for node in nodes if node.changed]
-    return plan_of(gpus, nodes, steps=tuple(steps))
+    return plan_of(gpus, nodes)
 
 
 @st.composite

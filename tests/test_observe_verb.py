@@ -119,10 +119,10 @@ def test_a_board_without_geometry_is_not_available_never_zero():
     assert set(row[7:11]) == {"n/a"}
 
 
-def test_instances_that_overlap_leave_no_room_that_could_be_counted():
+def test_instances_that_cannot_all_be_there_count_as_not_known():
     items = (Instance("4g.20gb", start=0, state="idle"), Instance("2g.10gb", start=0, state="idle"))
     (row,) = shown(Gpu(0, board=A100, mig="on", instances=items)).rows
-    assert (row[8], row[10]) == ("6", "1")
+    assert (row[8], row[10]) == ("0", "7")  # free, not known
 
 
 def test_notes_stand_below_the_table_up_to_a_number():

@@ -15,6 +15,7 @@ from migsaw.model.reasons import Reason
 from migsaw.model.refs import PodRef
 from migsaw.model.snapshot import Gpu, Instance, Node, Pod, Snapshot, Taint, Toleration
 from migsaw.plan.planner import Inputs, draft_plan, write_up
+from migsaw.plan.shares import Shares, shares_of
 
 CATALOGUE = load_catalogue()
 A100 = "a100-pcie-80gb"
@@ -34,6 +35,10 @@ def node(*gpus: Gpu, **more: object) -> Node:
 
 def waiting(profile: str, count: int = 1, name: str = "new-0", **more: object) -> Pod:
     return replace(Pod("ml", name, None, "Pending", {f"nvidia.com/mig-{profile}": count}), **more)  # type: ignore[arg-type]
+
+
+def whole(namespace: str) -> Pod:
+    return Pod(namespace, "whole-0", None, "Pending", {"nvidia.com/gpu": 1})
 
 
 def plan(
@@ -87,6 +92,35 @@ def test_a_whole_gpu_in_use_or_in_doubt_is_not_cut() -> None:
     assert plan(node(unseen), waiting("2g.20gb")).gpus[0].reason == Reason.MAY_BE_HELD
     pending = gpu(0, mig="pending", state="idle")
     assert plan(node(pending), waiting("2g.20gb")).gpus[0].reason == Reason.REBOOT_PENDING
+
+
+def test_a_gpu_of_which_nobody_says_the_mode_is_neither_cut_nor_counted_as_free() -> None:
+    dark = gpu(0, mig="unknown", state="idle")
+    assert plan(node(dark), waiting("2g.20gb")).gpus[0].reason == Reason.MODE_UNKNOWN
+    assert plan(node(dark), whole("ml")).pods[0].reason == Reason.NO_ROOM
+    assert shares_of(dark, CATALOGUE.board(A100)) == Shares(unknown=7)
+
+
+IMPOSSIBLE = tuple(Instance("3g.40gb", k, None, None, "no pod asks for it", "idle") for k in (1, 2, 3))
+
+
+def test_instances_that_cannot_all_be_there_are_neither_given_out_nor_cut() -> None:
+    torn = gpu(0, *IMPOSSIBLE)
+    result = plan(node(torn), waiting("3g.40gb"))
+    assert result.gpus[0].reason == Reason.MAY_BE_HELD
+    assert "3 x 3g.40gb on one GPU, at most 2" in result.gpus[0].text
+    assert result.gpus[0].after == result.gpus[0].before
+    assert result.pods[0].reason == Reason.NO_ROOM
+    assert shares_of(torn, CATALOGUE.board(A100)) == Shares(unknown=7)
+
+
+@pytest.mark.parametrize(
+    "neighbour", [gpu(1, *IMPOSSIBLE), gpu(1, replace(IDLE, profile="unknown"))], ids=["impossible", "no profile"]
+)
+def test_no_config_is_written_over_a_gpu_whose_layout_cannot_be_named(neighbour: Gpu) -> None:
+    result = plan(node(gpu(0, IDLE), neighbour), waiting("7g.80gb"))
+    assert result.gpus[0].reason == Reason.NODE_HELD
+    assert "GPU 1 of the node holds is not known" in result.gpus[0].text
 
 
 @pytest.mark.parametrize(

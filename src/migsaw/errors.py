@@ -22,8 +22,9 @@ class Where:
     field: str | None = None
 
     def __str__(self) -> str:
-        place = self.place if self.place and self.place.startswith("$") else f"line {self.place}"
-        parts = [self.file, place if self.place else None, self.field]
+        is_path = bool(self.place and self.place.startswith("$"))  # it names the field itself
+        parts = [self.file, self.place if is_path or not self.place else f"line {self.place}"]
+        parts += [] if is_path and self.place and self.place.endswith(f".{self.field}") else [self.field]
         return ": ".join(part for part in parts if part)
 
 

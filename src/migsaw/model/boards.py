@@ -102,13 +102,16 @@ class Board:
         return next((p for p in self.profiles if p.profile_id == profile_id), None)
 
     def with_reported(self, starts: Mapping[int, tuple[int, ...]]) -> Board:
-        """This board with placements that a driver reported, by GI profile id. Profiles it does not name are gone."""
+        """This board with placements that a driver reported, by GI profile id. Profiles it does not name are gone.
+
+        Itself where the driver reported what the catalogue has.
+        """
         kept = [
             replace(p, starts=starts[p.profile_id])
             for p in self.profiles
             if p.profile_id is not None and p.profile_id in starts
         ]
-        return replace(self, profiles=tuple(kept), evidence="reported")
+        return self if tuple(kept) == self.profiles else replace(self, profiles=tuple(kept), evidence="reported")
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,13 @@ class WorkloadRef:
     azureml: AzureMlRef | None = None
     selector: Selector | None = None
 
+    def __str__(self) -> str:
+        if self.azureml:
+            return "/".join(part for part in ("azureml", self.azureml.experiment, self.azureml.component) if part)
+        if self.selector:
+            return ",".join(f"{key}={value}" for key, value in sorted(self.selector.labels.items()))
+        return "/".join(part for part in (self.namespace, self.kind, self.name) if part)
+
 
 @dataclass(frozen=True, slots=True)
 class Figure:

@@ -34,11 +34,9 @@ UNKNOWN = "unknown"  # an instance that exists, of which nobody says the profile
 
 def parse_placed(text: str) -> Placed:
     """``3g.40gb@4`` or ``3g.40gb``; ``unknown`` for an instance of which nobody says the profile."""
-    if text == UNKNOWN:
-        return Placed(UNKNOWN)
     name, at, start = text.partition("@")
-    parsed = parse_profile_name(name)
-    if parsed is None or (at and not start.isdecimal()):
+    parsed = UNKNOWN if name == UNKNOWN else parse_profile_name(name)
+    if parsed is None or (at and not (start.isdecimal() and len(start) < 3)):
         raise InputError(f"{text!r} is not PROFILE@START", hint="for example 3g.40gb@4")
     return Placed(str(parsed), int(start) if at else None)
 
@@ -63,6 +61,13 @@ def fault(board: Board, layout: Iterable[Placed]) -> str | None:
     if any(item.start is not None for item in placed) and _overlap([i for i in placed if i.start is not None], board):
         return f"instances overlap: {' '.join(map(str, by_start(placed)))}"
     return None if arrange(board, placed) is not None else "no placement holds all of these instances"
+
+
+def seen_fault(board: Board | None, layout: Sequence[Placed]) -> str | None:
+    """Why instances that were shown cannot all have been there at one time; None also where that cannot be told."""
+    if board is None or not board.placements_known or any(board.find(item.profile) is None for item in layout):
+        return None
+    return fault(board, layout)
 
 
 def arrange(board: Board, layout: Sequence[Placed]) -> Layout | None:

@@ -90,7 +90,7 @@ def subject_of(labels: Mapping[str, str]) -> Subject:
 
 def _identity(labels: Mapping[str, str]) -> Identity:
     index = _number(labels, "gpu")
-    if index is None and (device := re.fullmatch(r"nvidia(\d+)", labels.get("device", ""))):
+    if index is None and (device := re.fullmatch(r"nvidia([0-9]{1,3})", labels.get("device", ""))):
         index = int(device[1])
     uuid = _label(labels, *UUID_LABELS)
     return Identity(_hints(labels), index, uuid, _number(labels, *GI_LABELS))
@@ -137,5 +137,6 @@ def _label(labels: Mapping[str, str], *names: str) -> str | None:
 
 
 def _number(labels: Mapping[str, str], *names: str) -> int | None:
+    """An index or an id: more digits are no such thing."""
     shown = _label(labels, *names) or ""
-    return int(shown) if shown.isascii() and shown.isdecimal() and len(shown) < 10 else None
+    return int(shown) if re.fullmatch(r"[0-9]{1,3}", shown) else None

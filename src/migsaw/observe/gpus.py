@@ -11,12 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from migsaw.model.boards import Board, Catalogue
-from migsaw.model.layouts import Placed, fault
+from migsaw.model.layouts import UNKNOWN, Placed, seen_fault
 from migsaw.model.refs import PodRef
 from migsaw.model.snapshot import Gpu, Instance, Memory, Mode, Note
 from migsaw.observe.cards import Sighting
 from migsaw.observe.instances import (
-    UNKNOWN,
     Draft,
     FindHolders,
     activity,
@@ -129,8 +128,12 @@ def _mode(seen: Sighting, has_instance_rows: bool, say: Callable[[str], None]) -
         say("nvidia-smi gives different MIG modes: files of different times?")
         return "unknown"
     mode: Mode = told.pop() if told else "unknown"
+    has_instances = bool(seen.placements) or any(d.gi_id is not None for d in seen.devices)
     if mode == "unknown":
-        return "on" if seen.placements or any(d.gi_id is not None for d in seen.devices) else exported
+        return "on" if has_instances else exported
+    if mode == "off" and has_instances:
+        say("MIG is off by nvidia-smi, which shows instances too: files of different times?")
+        return "on"
     if mode in ("on", "off") and exported not in ("unknown", mode):
         say(f"MIG is {mode} by nvidia-smi, {exported} by the exporter: files of different times?")
         return "on" if exported == "on" else "unknown"
@@ -216,10 +219,7 @@ def _totals_are_reached(every: Sequence[GpuDraft], inventory: Inventory) -> bool
 def _layout_faults(sources: NodeSources, draft: GpuDraft, catalogue: Catalogue) -> list[Note]:
     """Instances that cannot stand together were not there at one time."""
     board = catalogue.find(draft.gpu.board) if draft.gpu.board else None
-    placed = [Placed(d.instance.profile, d.instance.start) for d in draft.instances]
-    if board is None or not board.placements_known or any(board.find(p.profile) is None for p in placed):
-        return []
-    reason = fault(board, placed)
+    reason = seen_fault(board, [Placed(d.instance.profile, d.instance.start) for d in draft.instances])
     if reason is None:
         return []
     text = f"GPU {draft.gpu.index}: {reason}; were the files made at different times?"

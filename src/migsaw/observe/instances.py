@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from migsaw.model.boards import Board
+from migsaw.model.layouts import UNKNOWN
 from migsaw.model.names import parse_profile_name
 from migsaw.model.refs import PodRef
 from migsaw.model.snapshot import Activity, Instance, Memory
@@ -21,7 +22,6 @@ from migsaw.observe.exporter import Row
 from migsaw.observe.inventory import profile_name
 from migsaw.observe.smi_facts import Device
 
-UNKNOWN = "unknown"  # an instance that exists, of which nobody says the profile
 _DRA_DEVICE = re.compile(r"gpu-(\d+)-mig-[\w.]+-(?P<profile>\d+)-(?P<start>\d+)")
 _NEAR = 0.03  # drivers differ by a few per cent in what they call an instance's memory
 
@@ -123,7 +123,7 @@ def _told(seen: Sighting, gi_id: int, devices: Sequence[Device], board: Board | 
 
 
 def _labels(rows: Sequence[Row], board: Board | None) -> list[str]:
-    return sorted({profile_name(label, board) for row in rows for label in row.profiles})
+    return sorted({profile_name(label, board) for row in rows for label in row.profiles if parse_profile_name(label)})
 
 
 def _profile(

@@ -17,7 +17,8 @@ from migsaw.model.names import RESOURCE_PREFIX, WHOLE_GPU_RESOURCE, parse_profil
 from migsaw.model.snapshot import Mode, Note
 from migsaw.observe.nodes import SIZE_LABELS, NodeFacts
 
-PRODUCT = "nvidia.com/gpu.product"
+PRODUCT, COUNT = "nvidia.com/gpu.product", "nvidia.com/gpu.count"
+MOST_GPUS = 256  # of one node: what counts more is a slip
 _MIG_PRODUCT = re.compile(r"(?P<board>.+)-MIG-(?P<profile>.+)")
 _ROUNDING = 0.03
 _COUNT_LABEL = re.compile(r"nvidia\.com/mig-(?P<profile>.+)\.count")
@@ -39,7 +40,7 @@ class Inventory:
 
 
 def is_gpu_node(node: NodeFacts, catalogue: Catalogue) -> bool:
-    marked = node.label("nvidia.com/gpu.present", PRODUCT, "nvidia.com/gpu.count", "nvidia.com/mig.config")
+    marked = node.label("nvidia.com/gpu.present", PRODUCT, COUNT, "nvidia.com/mig.config")
     return bool(marked or any(node.capacity.values()) or (node.label(*SIZE_LABELS) or "") in catalogue.azure_sizes)
 
 
@@ -91,7 +92,7 @@ def _advertised(node: NodeFacts, suffix: str | None, board: Board | None) -> tup
     if not node.capacity:
         slices = labelled_slices(node, board)
     if suffix and parse_profile_name(suffix):
-        total = whole if whole is not None else node.number("nvidia.com/gpu.count")
+        total = whole if whole is not None else node.number(COUNT)
         return ({profile_name(suffix, board): total} if total else {}), 0
     return dict(sorted(slices.items())), whole
 
@@ -142,8 +143,14 @@ def _physical(
     notes: list[Note],
 ) -> int | None:
     """Under the single strategy the count label counts slices; then the VM size or a full GPU of the profile tells."""
+    if (whole or 0) > MOST_GPUS and not suffix:
+        notes.append(node.note("warning", f"the kubelet advertises {whole} whole GPUs: not believed"))
+        whole = None
     size = catalogue.azure_sizes.get(node.label(*SIZE_LABELS) or "")
-    labelled = None if suffix else node.number("nvidia.com/gpu.count") or None
+    labelled = None if suffix else _counted(node, notes)
+    if labelled and whole is not None and not slices and whole != labelled:
+        text = f"labels count {labelled} GPUs, the kubelet advertises {whole}"
+        notes.append(node.note("warning", f"{text}: stale labels, unhealthy GPUs, or GPUs with MIG on and no instance"))
     if size and labelled and labelled != size.gpus:
         notes.append(node.note("warning", f"labels count {labelled} GPUs, but a {size.name} has {size.gpus}"))
     if labelled or size:
@@ -153,6 +160,15 @@ def _physical(
         most = most_of(board, name)
         return number // most if most and number % most == 0 else None
     return whole or None if not slices else None
+
+
+def _counted(node: NodeFacts, notes: list[Note]) -> int | None:
+    """Physical GPUs by the count label; None where it says none, or what cannot be."""
+    shown, number = node.label(COUNT), node.number(COUNT)
+    if shown and (number is None or number > MOST_GPUS):
+        notes.append(node.note("warning", f"its label {COUNT} is {shown[:40]!r}, which counts no GPUs: not believed"))
+        return None
+    return number or None
 
 
 def most_of(board: Board, name: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,9 +38,9 @@ class NodeFacts:
         return next((self.labels[name] for name in names if self.labels.get(name)), None)
 
     def number(self, name: str) -> int | None:
-        """A label that is a whole number."""
+        """A label that is a whole number, of such a size that it can count something."""
         shown = self.labels.get(name, "")
-        return int(shown) if shown.isascii() and shown.isdecimal() else None
+        return int(shown) if re.fullmatch(r"[0-9]{1,9}", shown) else None
 
     def note(self, severity: str, message: str) -> Note:
         text = f"node {naming.node(self.name)}: {message}"

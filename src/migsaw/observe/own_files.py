@@ -14,14 +14,15 @@ from pathlib import Path
 
 from migsaw.errors import InputError
 from migsaw.model.boards import Catalogue
-from migsaw.model.layouts import Placed, fault, parse_placed
+from migsaw.model.layouts import UNKNOWN, Placed, fault, parse_placed
+from migsaw.model.names import parse_profile_name
 from migsaw.model.plan import GpuPlan, Plan, PodPlan, Step
 from migsaw.model.reasons import Reason
 from migsaw.model.snapshot import Gpu, Instance, Pod, Snapshot
 from migsaw.observe.documents import parse
 from migsaw.observe.reading import Document, read_document
 
-MOST_GPUS = 256  # of one node: an index beyond is a slip
+MOST_INDEX = 999  # of a GPU on its node
 MOST_ASKED = 10**6  # of one resource by one pod
 MOST_START = 63  # memory slices of any board to come
 MOST_OF_A_RATIO = 1.2  # what observe keeps
@@ -45,8 +46,8 @@ class _Checks:
             seen.add(name)
 
     def index(self, index: int, place: Place) -> None:
-        if not 0 <= index < MOST_GPUS:
-            raise self.refuse(f"GPU index {index}", (*place, "index"), f"0 to {MOST_GPUS - 1}")
+        if not 0 <= index <= MOST_INDEX:
+            raise self.refuse(f"GPU index {index}", (*place, "index"), f"0 to {MOST_INDEX}")
 
 
 # ---- snapshot ---------------------------------------------------------------------------------------------------
@@ -80,7 +81,12 @@ def _check_gpu(checks: _Checks, gpu: Gpu, place: Place) -> None:
         shown = (activity.graphics, activity.sm, activity.tensor, activity.dram) if activity else ()
         if any(ratio is not None and not 0 <= ratio <= MOST_OF_A_RATIO for ratio in shown):
             raise checks.refuse("an activity is a ratio of 0 to 1", (*at, "activity"), "null where it is not known")
+    if gpu.mig == "off" and gpu.instances:
+        raise checks.refuse("MIG is off, and it has instances", (*place, "mig"))
     for k, instance in enumerate(gpu.instances):
+        if instance.profile != UNKNOWN and parse_profile_name(instance.profile) is None:
+            hint = f"such as 1g.10gb; {UNKNOWN} where nobody says it"
+            raise checks.refuse(f"{instance.profile!r} is no profile", (*place, "instances", k, "profile"), hint)
         if instance.start is not None and not 0 <= instance.start <= MOST_START:
             raise checks.refuse(f"start {instance.start}", (*place, "instances", k, "start"), "a memory slice, or null")
 
@@ -118,8 +124,6 @@ def read_plan(path: Path, catalogue: Catalogue) -> Plan:
 def _check_planned(checks: _Checks, gpu: GpuPlan, catalogue: Catalogue, place: Place) -> None:
     checks.index(gpu.index, place)
     board = catalogue.find(gpu.board) if gpu.board else None
-    if gpu.board and board is None:
-        raise checks.refuse(f"unknown board {gpu.board}", (*place, "board"), "`migsaw boards` lists them")
     placed = {name: _placed(checks, getattr(gpu, name), (*place, name)) for name in ("before", "after", "pinned")}
     kept = Counter(p.profile for p in placed["pinned"])
     if kept - Counter(p.profile for p in placed["after"]):

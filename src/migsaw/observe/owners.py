@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 
 from migsaw.fit.rules import is_idle
 from migsaw.model.boards import Board
+from migsaw.model.layouts import UNKNOWN
 from migsaw.model.names import RESOURCE_PREFIX, WHOLE_GPU_RESOURCE, resource_name
 from migsaw.model.refs import PodRef
 from migsaw.model.snapshot import Activity, Gpu, Instance, Memory, Note, Pod, State
 from migsaw.observe import naming
 from migsaw.observe.gpus import GpuDraft
-from migsaw.observe.instances import UNKNOWN
 from migsaw.observe.inventory import profile_name
 from migsaw.observe.nodes import NodeFacts
 from migsaw.observe.pods import PodsSeen

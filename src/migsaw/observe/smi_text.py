@@ -12,12 +12,15 @@ from migsaw.model.names import parse_profile_name
 from migsaw.model.snapshot import Note
 from migsaw.observe.smi_facts import Card, Device, Placement, ReportedName, ReportedPlaces, Smi, mig_mode
 
-_CARD = re.compile(r"GPU +(\d+): (.*?) *\(UUID: *(GPU-[\w-]+)\*?\)")
-_DEVICE = re.compile(r"MIG +(\S+) +Device +(\d+): *\(UUID: *(MIG-\S+?)\)")
-_OLD_UUID = re.compile(r"MIG-(GPU-[\w-]+)/(\d+)/\d+")
-_PLACEMENT = re.compile(r"\|* *(\d+) +MIG +(\S+) +(\d+) +(\d+) +(\d+):(\d+) *\|?")
-_NAME = re.compile(r"\|* *(\d+) +MIG +(\S+) +(\d+) +(\d+)/(\d+) .*")
-_PLACES = re.compile(r"GPU +(\d+) +Profile +ID +(\d+) +Placements? *: *\{([\d, ]*)\} *: *(\d+).*")
+_ID, _SLICE = "([0-9]{1,3})", "([0-9]{1,2})"  # indices, ids and counts; memory slices: more digits are another text
+_CARD = re.compile(rf"GPU +{_ID}: (.*?) *\(UUID: *(GPU-[\w-]+)\*?\)")
+_DEVICE = re.compile(rf"MIG +(\S+) +Device +{_ID}: *\(UUID: *(MIG-\S+?)\)")
+_OLD_UUID = re.compile(rf"MIG-(GPU-[\w-]+)/{_ID}/\d+")
+_PLACEMENT = re.compile(rf"\|* *{_ID} +MIG +(\S+) +{_ID} +{_ID} +{_SLICE}:{_SLICE} *\|?")
+_NAME = re.compile(rf"\|* *{_ID} +MIG +(\S+) +{_ID} +{_ID}/{_ID} .*")
+_PLACES = re.compile(
+    rf"GPU +{_ID} +Profile +ID +{_ID} +Placements? *: *\{{((?: *{_SLICE} *,?)*)\}} *: *(?P<size>[0-9]{{1,2}})\b.*"
+)
 _NO_INSTANCES = re.compile(r"No GPU instances found.*", re.IGNORECASE)
 # heads, rules, the second line of a `-lgip` row, prompts with the command, and what was created by one
 _TALK = re.compile(
@@ -93,8 +96,8 @@ class TextReader:
     def _place(self, line: str) -> bool:
         found = _PLACES.fullmatch(line)
         if found:
-            starts = tuple(sorted({int(s) for s in found[3].split(",") if s.strip()}))
-            self._found.places.append(ReportedPlaces(int(found[1]), int(found[2]), starts, int(found[4])))
+            starts = tuple(sorted({int(s) for s in re.findall(r"\d+", found[3])}))
+            self._found.places.append(ReportedPlaces(int(found[1]), int(found[2]), starts, int(found["size"])))
         return found is not None
 
     def _csv(self, line: str) -> bool:
@@ -104,7 +107,7 @@ class TextReader:
             return True
         columns = self._columns or ["index", "name", "mig.mode.current", "mig.mode.pending"]
         row = dict(zip(columns, cells, strict=False))
-        if len(cells) != len(columns) or not row["index"].isdecimal():
+        if len(cells) != len(columns) or not re.fullmatch(_ID, row["index"]):
             return False
         mode = mig_mode(row.get("mig.mode.current"), row.get("mig.mode.pending"))
         if self._columns is None and mode is None:

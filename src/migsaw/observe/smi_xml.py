@@ -43,7 +43,7 @@ def _add(found: Smi, index: int, gpu: ElementTree.Element) -> None:
     busy = {_text(p, "gpu_instance_id") for p in gpu.findall("processes/process_info")}
     for device in gpu.findall("mig_devices/mig_device"):
         gi_id = _text(device, "gpu_instance_id")
-        if gi_id is None or not gi_id.isdecimal():
+        if gi_id is None or not re.fullmatch(r"[0-9]{1,3}", gi_id):
             found.notes.append(Note("warning", f"a MIG device of GPU {index} without GPU instance id", found.file))
             continue
         shared = "/".join(("device_attributes", "shared"))

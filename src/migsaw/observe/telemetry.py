@@ -12,6 +12,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from migsaw.model.boards import Catalogue
+from migsaw.model.layouts import UNKNOWN
 from migsaw.model.snapshot import Gpu, Instance, Node, Snapshot
 from migsaw.model.telemetry import (
     MEMORY,
@@ -25,7 +26,7 @@ from migsaw.model.telemetry import (
 )
 from migsaw.observe.cards import Sighting
 from migsaw.observe.exporter import Row
-from migsaw.observe.instances import UNKNOWN, FindHolders
+from migsaw.observe.instances import FindHolders
 from migsaw.observe.inventory import profile_name
 
 _SIGNALS = (*RATIOS, *MEMORY, *WHOLE_GPU_ONLY)

@@ -14,7 +14,7 @@ from itertools import groupby
 
 from migsaw.errors import TargetError
 from migsaw.model.boards import Board, Catalogue
-from migsaw.model.layouts import Layout, Placed
+from migsaw.model.layouts import UNKNOWN, Layout, Placed, seen_fault
 from migsaw.model.names import RESOURCE_PREFIX, WHOLE_GPU_RESOURCE, parse_profile_name
 from migsaw.model.plan import Target
 from migsaw.model.policy import Policy
@@ -58,6 +58,19 @@ class FleetGpu:
     def key(self) -> tuple[str, int]:
         return self.node.name, self.gpu.index
 
+    @property
+    def geometry(self) -> str:
+        """What tells its geometry from others: the board, or what this driver reported in its stead."""
+        is_own = self.board is not None and self.board.evidence == "reported"
+        return (self.gpu.geometry if is_own else self.board.key if self.board else None) or ""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its board has placements, and every instance on it is a profile of the board."""
+        if self.board is None or not self.board.placements_known:
+            return False
+        return all(self.board.find(placed.profile) for placed in self.layout)
+
 
 @dataclass(frozen=True)
 class Fleet:
@@ -81,23 +94,25 @@ def build_fleet(snapshot: Snapshot, catalogue: Catalogue, policy: Policy, target
     pods: dict[str, list[Pod]] = {}
     for pod in snapshot.pods:
         pods.setdefault(pod.node or "", []).append(pod)
-    seen = (_with_doubts(n, pods.get(n.name, ()), catalogue) for n in snapshot.nodes if n.gpus)
+    boards = {(n.name, gpu.index): _board(gpu, snapshot, catalogue) for n in snapshot.nodes for gpu in n.gpus}
+    seen = (_with_doubts(n, pods.get(n.name, ()), boards) for n in snapshot.nodes if n.gpus)
     nodes = tuple(sorted(seen, key=lambda n: n.name))
     _check_target(nodes, target, policy)
     gpus = []
     for node in nodes:
-        boards = {gpu.index: _board(gpu, snapshot, catalogue) for gpu in node.gpus}
+        mine = {gpu.index: boards[node.name, gpu.index] for gpu in node.gpus}
         node_block = _node_block(node, catalogue, target)
         for gpu in sorted(node.gpus, key=lambda g: g.index):
-            block = node_block or _gpu_block(gpu, boards[gpu.index]) or _neighbour_block(node, gpu)
-            gpus.append(FleetGpu(node, gpu, boards[gpu.index], _layout(gpu), _offers(node, gpu), block))
+            block = node_block or _gpu_block(gpu, mine[gpu.index]) or _neighbour_block(node, gpu, mine)
+            gpus.append(FleetGpu(node, gpu, mine[gpu.index], _layout(gpu), _offers(node, gpu), block))
     return Fleet(tuple(gpus), nodes)
 
 
-def _with_doubts(node: Node, pods: Sequence[Pod], catalogue: Catalogue) -> Node:
-    """A running pod for whose request no holding is named may hold anything of that kind on its node.
+def _with_doubts(node: Node, pods: Sequence[Pod], boards: Mapping[tuple[str, int], Board | None]) -> Node:
+    """What nobody can be sure of counts as perhaps held, whatever the snapshot says.
 
-    ``observe`` settles this itself; a snapshot that was written or merged by other hands may not have.
+    Instances that cannot have been there at one time; and all that a running pod may hold for whose request no holding
+    is named (``observe`` settles this itself, a snapshot that was written or merged by other hands may not have).
     """
     named = Counter(str(i.owner) for g in node.gpus for i in g.instances if i.owner)
     named.update(str(g.owner) for g in node.gpus if g.owner)
@@ -106,11 +121,18 @@ def _with_doubts(node: Node, pods: Sequence[Pod], catalogue: Catalogue) -> Node:
         asks = {r: n for r, n in pod.asks.items() if r == WHOLE_GPU_RESOURCE or r.startswith(RESOURCE_PREFIX)}
         if named[pod.key] < sum(asks.values()):
             unnamed |= dict.fromkeys(asks, pod)
-    if not unnamed:
-        return node
-    return replace(
-        node, gpus=tuple(_gpu_with_doubts(g, node, unnamed, catalogue.find(g.board or "")) for g in node.gpus)
-    )
+    known = ((gpu, boards[node.name, gpu.index]) for gpu in node.gpus)
+    doubted = (_gpu_with_doubts(_if_possible(gpu, board), node, unnamed, board) for gpu, board in known)
+    return replace(node, gpus=tuple(doubted))
+
+
+def _if_possible(gpu: Gpu, board: Board | None) -> Gpu:
+    wrong = seen_fault(board, _layout(gpu))
+    if wrong is None:
+        return gpu
+    why = f"what was shown cannot all be there: {wrong}"
+    doubted = (replace(i, state="unknown", owner_reason=why) if i.state == "idle" else i for i in gpu.instances)
+    return replace(gpu, instances=tuple(doubted))
 
 
 def _gpu_with_doubts(gpu: Gpu, node: Node, unnamed: Mapping[str, Pod], board: Board | None) -> Gpu:
@@ -189,7 +211,11 @@ def _gpu_block(gpu: Gpu, board: Board | None) -> Because | None:
         return Because(Reason.BOARD_UNKNOWN, f"the placements of {board.key} are not known ({board.evidence})")
     if gpu.mig == "pending":
         return Because(Reason.REBOOT_PENDING, "a mode change waits for a GPU reset or reboot")
-    return _holder_block(gpu)
+    if held := _holder_block(gpu):
+        return held
+    if gpu.mig == "unknown" and not gpu.instances:
+        return Because(Reason.MODE_UNKNOWN, "nothing says whether MIG is on: give exporter text or `nvidia-smi -L`")
+    return None
 
 
 def _holder_block(gpu: Gpu) -> Because | None:
@@ -217,12 +243,12 @@ def _holder_block(gpu: Gpu) -> Because | None:
     return None
 
 
-def _neighbour_block(node: Node, gpu: Gpu) -> Because | None:
+def _neighbour_block(node: Node, gpu: Gpu, boards: Mapping[int, Board | None]) -> Because | None:
     """Free itself, but the change would touch others: a mode change, the single strategy, or a GPU nobody looked into.
 
     A mig-parted config names every GPU of its node, so what an unseen neighbour holds would have to be guessed.
     """
-    unseen = [g for g in node.gpus if g.index != gpu.index and not g.instances and not _is_seen(g)]
+    unseen = [g for g in node.gpus if g.index != gpu.index and not _is_seen(g, boards[g.index])]
     if unseen and node.owner == "gpu-operator":
         text = f"what GPU {unseen[0].index} of the node holds is not known, and mig-manager's config must name it"
         return Because(Reason.NODE_HELD, text)
@@ -238,8 +264,10 @@ def _neighbour_block(node: Node, gpu: Gpu) -> Because | None:
     return Because(Reason.NODE_HELD, f"{why} of the node, and on GPU {held[0].index} {block.text}")
 
 
-def _is_seen(gpu: Gpu) -> bool:
-    """Whether its mode is known, and with MIG on also that it has no instances."""
+def _is_seen(gpu: Gpu, board: Board | None) -> bool:
+    """Whether its mode is known, and with MIG on also which instances it has, or that it has none."""
+    if gpu.instances:
+        return seen_fault(board, _layout(gpu)) is None and all(i.profile != UNKNOWN for i in gpu.instances)
     return gpu.mig in ("off", "pending") or (gpu.mig == "on" and gpu.state != "unknown")
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from migsaw.fit.rightsize import right_size
 from migsaw.fit.rules import fits_of_snapshot
 from migsaw.model.boards import Board
 from migsaw.model.demand import Demand, Entry, plain_demand
-from migsaw.model.fits import Fits
+from migsaw.model.fits import Fit, Fits
 from migsaw.model.money import PriceTable
 from migsaw.model.plan import Plan, PodPlan, Savings
 from migsaw.model.policy import recommended
@@ -41,6 +41,7 @@ def make_plan(inputs: Inputs, facets: FacetTable, prices: PriceTable) -> Plan:
         draft.fleet, wants, fits, inputs.policy, inputs.snapshot.pods, prices, inputs.catalogue, inputs.target
     )
     by_key = {pod.key: pod for pod in inputs.snapshot.pods}
+    unused = FitIndex(inputs.fits).unused(inputs.snapshot.pods)
     sizes = tuple(sorted({n.azure_size for n in draft.fleet.nodes if n.azure_size}))
     return replace(
         plan,
@@ -50,7 +51,7 @@ def make_plan(inputs: Inputs, facets: FacetTable, prices: PriceTable) -> Plan:
         gap=(len(used) - bound) / len(used) if used else 0.0,
         savings=_savings(draft, inputs, facets, prices, sizes),
         ideal=ideal_of(work, facets, prices, sizes),
-        notes=_notes(inputs),
+        notes=_notes(inputs, unused),
     )
 
 
@@ -121,23 +122,29 @@ def fewest_gpus(draft: Draft, facets: FacetTable) -> int:
     counts: dict[str, Counter[str]] = {}
     boards = {}
     for gpu in draft.fleet.gpus:
-        if gpu.board is None or not gpu.board.placements_known or gpu.gpu.geometry:
+        if gpu.board is None or not gpu.is_known:
             total += in_use(gpu)
             continue
-        boards[gpu.board.key] = gpu.board
+        boards[gpu.geometry] = gpu.board
         if in_use(gpu) and not gpu.gpu.instances:
             total += 1
         for instance in gpu.gpu.instances:
             if instance.state != "idle":
-                counts.setdefault(gpu.board.key, Counter())[instance.profile] += 1
+                counts.setdefault(gpu.geometry, Counter())[instance.profile] += 1
     for node, items in draft.assignment.places.values():
-        board = next((g.board for g in draft.fleet.of_node(node) if g.board), None)
-        if board is not None and board.key in boards:
-            named = _named(items, board)
+        like = _like(draft.fleet.of_node(node), items)
+        if like is not None and like.geometry in boards:
+            named = _named(items, boards[like.geometry])
             total += named.pop(WHOLE, 0)
-            counts.setdefault(board.key, Counter()).update(named)
+            counts.setdefault(like.geometry, Counter()).update(named)
     demand = plain_demand([Entry(key, board) for key, board in sorted(boards.items())], counts)
     return total + (_whole_bound(demand, facets) if demand.needs else 0)
+
+
+def _like(gpus: Iterable[FleetGpu], items: Items) -> FleetGpu | None:
+    """A GPU whose geometry has what the items name: on one node it may differ, where a driver reported some of it."""
+    names = [item for item, _ in items if item not in (ANY_SLICE, KEPT_SLICE, WHOLE)]
+    return next((g for g in gpus if g.board and all(g.board.find(name) for name in names)), None)
 
 
 def _named(items: Items, board: Board) -> dict[str, int]:
@@ -179,13 +186,13 @@ def _savings(draft: Draft, inputs: Inputs, facets: FacetTable, prices: PriceTabl
     cost: dict[str, float | None] = {}
     for pod, (node_name, items) in draft.assignment.places.items():
         gpus = draft.fleet.of_node(node_name)
-        board = next((g.board for g in gpus if g.board), None)
-        if board is None or pod in draft.kept:
+        gpu = _like(gpus, items)
+        if gpu is None or gpu.board is None or pod in draft.kept:
             continue
-        key = f"{board.key} {gpus[0].node.azure_size or ''}"
-        entries[key] = Entry(key, board)
+        key = f"{gpu.geometry} {gpus[0].node.azure_size or ''}"
+        entries[key] = Entry(key, gpu.board)
         cost[key] = prices.usd_per_gpu_hour(gpus[0].node.azure_size, inputs.catalogue.azure_sizes)
-        counts.setdefault(key, Counter()).update(_named(items, board))
+        counts.setdefault(key, Counter()).update(_named(items, gpu.board))
     if not any(counts.values()):
         return Savings(0.0, 0.0, "no waiting pod is served by a new cut")
     whole = {key: mine.pop(WHOLE, 0) for key, mine in counts.items()}
@@ -202,6 +209,10 @@ def _savings(draft: Draft, inputs: Inputs, facets: FacetTable, prices: PriceTabl
     return Savings(float(sum(gpus_of.values())), usd, source)
 
 
-def _notes(inputs: Inputs) -> tuple[str, ...]:
+def _notes(inputs: Inputs, unused: tuple[Fit, ...]) -> tuple[str, ...]:
     errors = [n.text for n in inputs.snapshot.notes if n.severity == "error"]
-    return tuple(f"the snapshot has a doubt: {text}" for text in errors)
+    doubts = tuple(f"the snapshot has a doubt: {text}" for text in errors)
+    if not unused:
+        return doubts
+    names = ", ".join(str(fit.workload) for fit in unused[:3]) + (" and more" if len(unused) > 3 else "")
+    return *doubts, f"{len(unused)} of the fits fit no pod of the snapshot: {names}"

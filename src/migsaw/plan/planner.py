@@ -229,7 +229,7 @@ def _running(pod: Pod, draft: Draft) -> PodPlan:
         | {WHOLE for g in draft.fleet.of_node(pod.node or "") if g.gpu.owner and str(g.gpu.owner) == pod.key}
     )
     place = Place(pod.node or "", held[0]) if len(held) == 1 else None
-    text = f"keeps {held[0]}" if place else "keeps what it holds"
+    text = f"keeps {' and '.join(held)}" if held else "keeps what it holds"
     if held == [WHOLE]:
         text = "keeps its whole GPUs" if sum(pod.asks.values()) > 1 else "keeps its whole GPU"
     return PodPlan(pod.namespace, pod.name, Reason.RUNNING, text, place, place, pod.asks)
@@ -241,11 +241,13 @@ def _waiting(want: Want, inputs: Inputs, draft: Draft) -> PodPlan:
         because = why_unserved(want, draft.fleet, inputs.policy, draft.assignment)
         return PodPlan(pod.namespace, pod.name, because.reason, because.text, None, None, pod.asks)
     node, option = draft.assignment.places[pod.key]
-    place = Place(node, _profile_of(option, node, draft))
+    named = _named(option)
+    place = Place(node, named[0] if named else _profile_of_any(node, draft))
+    what = " and ".join(named or (place.profile,))
     because = (
-        Because(Reason.FITS_FREE_SLICE, f"{place.profile} is free on {node} as it is")
+        Because(Reason.FITS_FREE_SLICE, f"{what} {'are' if ' and ' in what else 'is'} free on {node} as it is")
         if pod.key in draft.kept
-        else Because(Reason.SERVED_AFTER_RECUT, f"{place.profile} on {node} once its GPUs are cut anew")
+        else Because(Reason.SERVED_AFTER_RECUT, f"{what} on {node} once its GPUs are cut anew")
     )
     request = _request_change(want, place, draft.fleet)
     if place.profile == WHOLE and not may_hold_whole(pod, want.count, inputs.policy):
@@ -262,10 +264,11 @@ def _request_change(want: Want, place: Place, fleet: Fleet) -> str:
     return f"; its request must become {resource}: {want.count}"
 
 
-def _profile_of(option: tuple[tuple[str, int], ...], node: str, draft: Draft) -> str:
-    named = [item for item, _ in option if item not in (ANY_SLICE, KEPT_SLICE)]
-    if named:
-        return named[0]
+def _named(option: Items) -> tuple[str, ...]:
+    return tuple(item for item, _ in option if item not in (ANY_SLICE, KEPT_SLICE))
+
+
+def _profile_of_any(node: str, draft: Draft) -> str:
     for gpu in draft.fleet.of_node(node):
         if gpu.offers and gpu.key not in draft.after:
             return next((i.profile for i in gpu.gpu.instances if i.state == "idle"), WHOLE)

@@ -60,7 +60,7 @@ def recommend(
 ) -> Recommendation:
     """``fits``: what right-sizing found, one per workload. Raises nothing for what cannot be packed: it says why."""
     fleet = build_fleet(snapshot, catalogue, policy, None)
-    usable = [g for g in fleet.gpus if g.board is not None and g.board.placements_known]
+    usable = [g for g in fleet.gpus if g.is_known]
     keys = {g.key: entry_key(g, None) for g in usable}
     by_key = entries_of(usable, keys, prices, catalogue)
     entries = {entry.name: entry for entry in by_key.values()}
@@ -324,5 +324,5 @@ def _together(joint: Joint, held: Mapping[str, int], rates: Rates) -> Together:
 def _notes(snapshot: Snapshot, left_out: int) -> tuple[str, ...]:
     found = []
     if left_out:
-        found.append(f"{left_out} GPUs of boards whose placements are not known are left out")
+        found.append(f"{left_out} GPUs are left out: their placements, or what they hold, are not known")
     return tuple(found)

@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass
 
 from migsaw.fit.rules import is_idle
 from migsaw.model.boards import Board
-from migsaw.model.layouts import Placed, fault, stranded
+from migsaw.model.layouts import Layout, Placed, seen_fault, stranded
 from migsaw.model.snapshot import Gpu
 
 
@@ -35,13 +35,17 @@ def shares_of(gpu: Gpu, board: Board | None) -> Shares | None:
     if not gpu.instances:
         if gpu.mig == "on" and gpu.state == "idle":
             return Shares(free=whole)
-        return _share(whole, gpu.state, is_idle(gpu.activity))
+        state = "unknown" if gpu.mig == "unknown" and gpu.state == "idle" else gpu.state
+        return _share(whole, state, is_idle(gpu.activity))
+    layout = tuple(Placed(i.profile, i.start) for i in gpu.instances)
+    if seen_fault(board, layout):
+        return Shares(unknown=whole)
     found, used = Shares(), 0
     for item in gpu.instances:
         profile = board.find(item.profile)
         size = profile.compute_slices if profile else 0
         found, used = found + _share(size, item.state, is_idle(item.activity)), used + size
-    return found + _rest(gpu, board, max(whole - used, 0))
+    return found + _rest(layout, board, max(whole - used, 0))
 
 
 def _share(slices: int, state: str, is_idle_now: bool | None) -> Shares:
@@ -50,12 +54,11 @@ def _share(slices: int, state: str, is_idle_now: bool | None) -> Shares:
     return Shares(free=slices) if state == "idle" else Shares(unknown=slices)
 
 
-def _rest(gpu: Gpu, board: Board, rest: int) -> Shares:
+def _rest(layout: Layout, board: Board, rest: int) -> Shares:
     """What no instance covers: stranded, or free to be cut."""
-    layout = tuple(Placed(i.profile, i.start) for i in gpu.instances)
     if not rest:
         return Shares()
-    if not board.placements_known or any(board.find(p.profile) is None for p in layout) or fault(board, layout):
+    if not board.placements_known or any(board.find(p.profile) is None for p in layout):
         return Shares(unknown=rest)
     lost = min(stranded(board, layout)[0], rest)
     return Shares(free=rest - lost, stranded=lost)

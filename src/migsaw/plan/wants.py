@@ -7,6 +7,7 @@ without one, what its request says.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from migsaw.model.boards import Board
@@ -73,11 +74,20 @@ class FitIndex:
             elif fit.workload.name is not None:
                 self._named.setdefault(fit.workload.name, []).append((number, fit))
 
+    def unused(self, pods: Iterable[Pod]) -> tuple[Fit, ...]:
+        """Those that name none of the pods, as a name with a slip does, in the order of the file."""
+        every = sorted([row for rows in (*self._named.values(), self._selecting) for row in rows], key=lambda r: r[0])
+        met = {number for pod in pods for number, _ in self._all_of(pod)}
+        return tuple(fit for number, fit in every if number not in met)
+
     def of(self, pod: Pod) -> Fit | None:
+        found = self._all_of(pod)
+        return min(found, key=lambda row: row[0])[1] if found else None
+
+    def _all_of(self, pod: Pod) -> list[tuple[int, Fit]]:
         names = {pod.name, pod.workload.name} if pod.workload else {pod.name}
         named = [row for name in sorted(names) for row in self._named.get(name, ())]
-        found = [row for row in (*named, *self._selecting) if _covers(row[1], pod)]
-        return min(found, key=lambda row: row[0])[1] if found else None
+        return [row for row in (*named, *self._selecting) if _covers(row[1], pod)]
 
 
 def may_hold_whole(pod: Pod, gpus: int, policy: Policy) -> bool:

@@ -37,7 +37,7 @@ class Work:
     recommended: Demand
     all: Demand
     gpus_held: Mapping[str, int]  # entry → GPUs that hold something now, whole nodes where the scope is a node or wider
-    left_out: int  # GPUs of boards whose placements are not known
+    left_out: int  # GPUs whose placements, or what they hold, are not known
 
 
 def scope_of(node: Node, target: Target | None) -> Scope:
@@ -57,7 +57,7 @@ def work_of(
     target: Target | None = None,
 ) -> Work:
     """``fits``: the user's, then those of one sample; the first that names a workload counts."""
-    usable = [g for g in fleet.gpus if g.board is not None and g.board.placements_known]
+    usable = [g for g in fleet.gpus if g.is_known]
     key_of = {g.key: entry_key(g, target) for g in usable}
     entries = entries_of(usable, key_of, prices, catalogue)
     entry_of = {gpu: entries[key] for gpu, key in key_of.items()}
@@ -92,8 +92,7 @@ def work_of(
 
 
 def entry_key(gpu: FleetGpu, target: Target | None) -> EntryKey:
-    key = gpu.board.key if gpu.board else ""
-    return key, scope_of(gpu.node, target), len(gpu.node.gpus), gpu.node.azure_size or ""
+    return gpu.geometry, scope_of(gpu.node, target), len(gpu.node.gpus), gpu.node.azure_size or ""
 
 
 def entries_of(
