@@ -349,3 +349,66 @@ def test_an_export_is_what_is_there(tmp_path):
     text = PARTED.format(profile="3g.20gb", number=1).replace("custom", "current")
     found, _ = observe_node(tmp_path, mixed("n1", {"3g.20gb": 1}, gpus=2, whole=1), mig_parted={"n1.yaml": text})
     assert [(g.mig, [i.profile for i in g.instances]) for g in found.gpus] == [("on", ["3g.20gb"]), ("off", [])]
+
+
+# ---- counts that cannot count, and files that contradict each other ------------------------------------------------
+
+
+@pytest.mark.parametrize("count", ["100000", "99999999999999999999", "-3", "1.5", "x"])
+def test_a_count_label_that_counts_nothing_is_noted_and_not_believed(tmp_path, count):
+    item = node("n1", {"nvidia.com/gpu": 2}, {"nvidia.com/gpu.product": "NVIDIA-A30", "nvidia.com/gpu.count": count})
+    found, snapshot = observe_node(tmp_path, item)
+    assert len(found.gpus) == 2
+    assert f"nvidia.com/gpu.count is '{count}'" in texts(snapshot)
+
+
+def test_a_kubelet_that_advertises_too_many_gpus_is_not_believed(tmp_path):
+    item = node("n1", {"nvidia.com/gpu": 99999999}, {"nvidia.com/gpu.product": "NVIDIA-A30"})
+    found, snapshot = observe_node(tmp_path, item)
+    assert found.gpus == ()
+    assert "99999999 whole GPUs: not believed" in texts(snapshot)
+
+
+def test_labels_and_kubelet_that_count_differently_are_noted(tmp_path):
+    labels = {"nvidia.com/gpu.product": "NVIDIA-A30", "nvidia.com/gpu.count": "8"}
+    _, snapshot = observe_node(tmp_path, node("n1", {"nvidia.com/gpu": 2}, labels))
+    assert "labels count 8 GPUs, the kubelet advertises 2" in texts(snapshot)
+    _, same = observe_node(tmp_path, node("n1", {"nvidia.com/gpu": 8}, labels))
+    assert "labels count" not in texts(same)
+
+
+def test_more_whole_gpus_than_there_are_read_as_a_sentence(tmp_path):
+    labels = {"nvidia.com/gpu.product": "NVIDIA-A30", "nvidia.com/gpu.count": "2"}
+    _, snapshot = observe_node(tmp_path, node("n1", {"nvidia.com/gpu": 20}, labels))
+    assert "it advertises 20 whole GPUs, more than 2 x a30-24gb can hold" in texts(snapshot)
+
+
+def test_a_strategy_that_there_is_not_is_noted(tmp_path):
+    item = mixed("n1", {"1g.5gb": 7})
+    item["metadata"]["labels"]["nvidia.com/mig.strategy"] = "weird"
+    found, snapshot = observe_node(tmp_path, item)
+    assert found.strategy is None
+    assert "nvidia.com/mig.strategy is 'weird'" in texts(snapshot)
+
+
+def test_nodes_without_any_gpu_are_told(tmp_path):
+    snapshot = Files(tmp_path).observe(nodes=[node("n1", {}, {})])
+    assert snapshot.nodes == ()
+    assert "no node here shows a GPU" in texts(snapshot)
+
+
+def test_pods_on_nodes_that_are_not_there_are_told(tmp_path):
+    ghost = [pod(f"ml/p{n}", {"nvidia.com/gpu": 1}, "ghost") for n in range(2)]
+    cpu = pod("ml/q", {"nvidia.com/gpu": 1}, "cpu-only")
+    nodes = [mixed("n1", {"1g.5gb": 7}), node("cpu-only", {}, {})]
+    snapshot = Files(tmp_path).observe(nodes=nodes, pods=[*ghost, cpu, SYSTEM_POD])
+    assert "2 pods with GPUs on node ghost, which is not among the nodes" in texts(snapshot)
+    assert "1 pod with GPUs on node cpu-only, which shows no GPU" in texts(snapshot)
+
+
+@pytest.mark.parametrize(("number", "is_told"), [(7, False), (8, True)])
+def test_more_pods_than_the_kubelet_has_slices_are_told(tmp_path, number, is_told):
+    pods = [pod(f"ml/p{n}", {"nvidia.com/mig-1g.5gb": 1}, "n1") for n in range(number)]
+    snapshot = Files(tmp_path).observe(nodes=[mixed("n1", {"1g.5gb": 7})], pods=[*pods, SYSTEM_POD])
+    said = "8 pods with GPUs ask for more than the kubelet advertises: 8 x nvidia.com/mig-1g.5gb of 7"
+    assert (said in texts(snapshot)) == is_told

@@ -326,3 +326,26 @@ def test_whole_gpus_of_the_exporter_beside_a_table_of_slices(tmp_path):
     table = lgi_table([(1, "1g.5gb", 19, 9, 6, 1)])
     gpus = Files(tmp_path).observe(metrics=lines, smi={"n1.lgi.txt": table}).nodes[0].gpus
     assert [(g.mig, [i.start for i in g.instances]) for g in gpus] == [("off", []), ("on", [6])]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "GPU  0 Profile ID 19 Placements: {0,100000000000000000000}:1",
+        "GPU  0 Profile ID 19 Placements: {0,1}:99999999999",
+        "|  99999999  MIG 1g.5gb          19        9          6:1     |",
+        "|   0  MIG 1g.5gb          19        9          6000:1     |",
+        "GPU 123456789: NVIDIA A30 (UUID: GPU-1)",
+    ],
+)
+def test_numbers_that_no_driver_prints_are_not_understood(line):
+    found = parse_smi(f"GPU 0: NVIDIA A30 (UUID: {UUID.format(1)})\n{line}\n", "f")
+    assert (found.places, found.placements, len(found.cards)) == ([], [], 1)
+    assert [(n.text, n.where) for n in found.notes] == [("1 line not understood, first one shown", "line 2")]
+
+
+def test_a_gpu_with_mig_off_and_instances_is_a_contradiction(tmp_path):
+    table = lgi_table([(0, "3g.20gb", 9, 2, 0, 4)])
+    snapshot = Files(tmp_path).observe(smi={"n1.csv": CSV.format("Disabled", "Disabled"), "n1.lgi.txt": table})
+    assert snapshot.nodes[0].gpus[0].mig == "on"
+    assert any("MIG is off by nvidia-smi, which shows instances too" in n.text for n in snapshot.notes)

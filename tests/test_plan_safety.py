@@ -6,14 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from migsaw.cli.shared import load_catalogue
+from migsaw.cli.shared import load_catalogue, load_facets
 from migsaw.errors import TargetError
 from migsaw.model.fits import Choice, Fit, Fits, Option, WorkloadRef
 from migsaw.model.plan import Plan
 from migsaw.model.policy import Policy
 from migsaw.model.reasons import Reason
 from migsaw.model.refs import PodRef
-from migsaw.model.snapshot import Gpu, Instance, Node, Pod, Snapshot, Taint, Toleration
+from migsaw.model.snapshot import Gpu, Instance, Node, Pod, ReportedProfile, Snapshot, Taint, Toleration
+from migsaw.observe.prices import load_prices
+from migsaw.plan import make
 from migsaw.plan.planner import Inputs, draft_plan, write_up
 from migsaw.plan.shares import Shares, shares_of
 
@@ -39,6 +41,14 @@ def waiting(profile: str, count: int = 1, name: str = "new-0", **more: object) -
 
 def whole(namespace: str) -> Pod:
     return Pod(namespace, "whole-0", None, "Pending", {"nvidia.com/gpu": 1})
+
+
+def inputs_of(node: Node, *pods: Pod, fits: Fits | None = None, **more: object) -> Inputs:
+    return Inputs(replace(Snapshot((node,), pods), **more), "0" * 64, CATALOGUE, Policy(), fits)  # type: ignore[arg-type]
+
+
+def make_plan(inputs: Inputs) -> Plan:
+    return make.make_plan(inputs, load_facets(), load_prices())
 
 
 def plan(
@@ -262,3 +272,33 @@ def test_only_pods_that_the_cut_serves_are_named_for_it() -> None:
 def test_a_waiting_pod_that_asks_for_nothing_is_served_as_it_is() -> None:
     result = plan(node(gpu(0, IDLE)), Pod("ml", "new-0", None, "Pending", {}))
     assert (result.pods, result.steps) == ((), ())
+
+
+@pytest.mark.parametrize("profile", ["unknown", "1g.99gb"])
+def test_a_held_instance_of_no_known_profile_is_planned_around(profile: str) -> None:
+    odd = replace(BUSY, profile=profile)
+    result = make_plan(inputs_of(node(gpu(0, odd), gpu(1, IDLE), strategy="mixed"), waiting("1g.10gb")))
+    assert result.gpus[0].reason == Reason.HELD
+    assert result.lower_bound is not None
+    assert result.lower_bound <= (result.objective or 0)
+
+
+def test_a_driver_that_reported_only_some_profiles_rules_for_its_gpu_alone() -> None:
+    """A pasted `-lgipp` that is cut off: GPU 0 has 1g.10gb only, its neighbour all profiles."""
+    some = {"a100/some": (ReportedProfile("1g.10gb", 19, (0, 1, 2, 3, 4, 5, 6), 1, 7),)}
+    cut = node(gpu(0, IDLE, geometry="a100/some"), gpu(1, IDLE))
+    result = make_plan(inputs_of(cut, waiting("3g.40gb"), geometries=some))
+    assert result.pods[0].reason == Reason.SERVED_AFTER_RECUT
+    assert [g.reason for g in result.gpus] == [Reason.ALREADY_RIGHT, Reason.RECUT]
+
+
+def test_a_pod_of_several_slices_is_told_of_all() -> None:
+    pod = Pod("ml", "two", None, "Pending", {"nvidia.com/mig-1g.10gb": 1, "nvidia.com/mig-2g.20gb": 1})
+    (found,) = plan(node(gpu(0, IDLE)), pod).pods
+    assert found.text == "1g.10gb and 2g.20gb on n1 once its GPUs are cut anew"
+
+
+def test_fits_of_workloads_that_are_not_there_are_told() -> None:
+    fits = Fits(tuple(Fit(WorkloadRef("ml", "Pod", name), "measured", chosen=Choice(A100, "3g.40gb")) for name in "ab"))
+    result = make_plan(inputs_of(node(gpu(0, IDLE)), replace(waiting("1g.10gb"), name="a"), fits=fits))
+    assert result.notes == ("1 of the fits fit no pod of the snapshot: ml/Pod/b",)

@@ -104,6 +104,23 @@ def test_points_from_a_file_beside_the_demand(answer, tmp_path) -> None:
     assert [row["instances"] for row in found["assignment"]] == [3]  # 829 / 373.5 = 2.2
 
 
+@pytest.mark.parametrize("value", ["nan", "inf", "-Infinity", "fast"])
+def test_a_point_that_is_no_number_is_refused_with_its_line(migsaw, tmp_path, value) -> None:
+    (tmp_path / "points.csv").write_text(f"board,profile,throughput_per_second\n{A100},1g.10gb,{value}\n")
+    demand = {"schema": "migsaw/demand/v1", "boards": {A100: {}}}
+    service = {"name": "s", "rate_per_second": 1, "points_csv": "points.csv"}
+    (tmp_path / "d.json").write_text(json.dumps({**demand, "workloads": [service]}))
+    done = migsaw("pack", "d.json", cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"points.csv: line 2: throughput_per_second: {value!r} is no number" in done.stderr
+
+
+def test_a_key_that_stands_twice_is_refused(migsaw, tmp_path) -> None:
+    (tmp_path / "d.json").write_text('{"schema": "migsaw/demand/v1", "boards": {"a30-24gb": {}}, "boards": {}}')
+    done = migsaw("pack", "d.json", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (2, "error: d.json: 'boards' stands twice in one object\n")
+
+
 def test_a_name_means_any_board_that_has_it_and_a_bound_name_one(answer) -> None:
     boards = {A100: {"usd_per_hour": 1}, H100: {"usd_per_hour": 2}, "mine": {"board": A100, "usd_per_hour": 3}}
     free = answer({"boards": boards, "instances": {"7g.79gb": 1}})

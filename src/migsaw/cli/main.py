@@ -5,8 +5,12 @@ So ``--help`` starts as fast as click itself: nothing heavier may be imported he
 
 from __future__ import annotations
 
+import errno
+import io
+import os
 import sys
 from importlib import import_module
+from typing import NoReturn
 
 import click
 
@@ -60,16 +64,40 @@ def group() -> None:
 
 
 def main() -> None:
+    if sys.stdout is None:
+        sys.exit("error: stdout is closed")
+    for stream in (sys.stdout, sys.stderr):  # data is UTF-8 whatever the locale; what no text can hold is escaped
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         group.main(standalone_mode=True, prog_name="migsaw")
     except MigsawError as problem:
-        click.echo(f"error: {problem}", err=True)
-        if problem.hint:
-            click.echo(f"hint: {problem.hint}", err=True)
-        sys.exit(problem.exit_code)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(1)
+        _fail(problem, problem.exit_code, problem.hint)
+    except SystemExit as done:
+        sys.exit(_flushed(done.code))
+    except OSError as problem:
+        _fail(f"{problem.filename or 'stdout'}: {problem.strerror}", 1)
+
+
+def _fail(problem: object, code: int, hint: str | None = None) -> NoReturn:
+    from migsaw.report.table import visible
+
+    click.echo(f"error: {visible(str(problem))}", err=True)
+    if hint:
+        click.echo(f"hint: {visible(hint)}", err=True)
+    sys.exit(_flushed(code))
+
+
+def _flushed(code: int | str | None) -> int | str | None:
+    """The exit code, 1 where what was written did not reach its end: a full disk tells that only now."""
+    try:
+        sys.stdout.flush()
+    except OSError as problem:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes once more at its end
+        if problem.errno != errno.EPIPE:
+            click.echo(f"error: stdout: {problem.strerror}", err=True)
+        return 1
+    return code
 
 
 if __name__ == "__main__":

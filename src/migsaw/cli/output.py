@@ -22,6 +22,7 @@ SUFFIXES = {".json": "json", ".yaml": "yaml", ".yml": "yaml", ".csv": "csv", ".m
 
 WIDTH = 160  # of tables that do not go to a terminal
 GAP = "  "
+FOLDED = 8  # signs of a cell below which breaking it leaves nothing to read
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -76,7 +77,7 @@ def write_file(path: Path, text: str) -> None:
     scratch = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        scratch.write_text(text, encoding="utf-8")
+        scratch.write_text(text, encoding="utf-8", errors="backslashreplace")
         scratch.replace(path)
     except OSError as problem:
         with contextlib.suppress(OSError):
@@ -102,6 +103,7 @@ def to_yaml(document: Any) -> str:
 
 
 def _draw(tables: Sequence[Table], output: Output) -> str:
+    tables = [table.shown() for table in tables]
     if output.format == "csv":
         return "\n".join(to_csv(table) for table in tables)
     if output.format == "md":
@@ -115,12 +117,18 @@ def draw(table: Table) -> str:
     width = shutil.get_terminal_size().columns if is_terminal else WIDTH
     is_bold = is_terminal and "NO_COLOR" not in os.environ
     lines = [_bold(table.title, is_bold)] if table.title else []
-    lines += _aligned(table, is_bold) if _needed(table) <= width else _folded(table, width, is_bold)
+    if _needed(table) <= width:
+        lines += _aligned(table, is_bold)
+    else:
+        lines += _folded(table, width, is_bold) if _needed(table, FOLDED) <= width else _stacked(table)
     return "\n".join([*lines, *table.footer]) + "\n"
 
 
-def _needed(table: Table) -> int:
-    return sum(_widths(table)) + len(GAP) * (len(table.columns) - 1)
+def _needed(table: Table, most: int | None = None) -> int:
+    """Signs in a line, with cells of at most ``most`` where they may be broken."""
+    widths = zip(_widths(table), table.columns, strict=True)
+    cells = (width if most is None or column.whole else min(width, most) for width, column in widths)
+    return sum(cells) + len(GAP) * (len(table.columns) - 1)
 
 
 def _widths(table: Table) -> list[int]:
@@ -141,6 +149,15 @@ def _aligned(table: Table, is_bold: bool) -> list[str]:
 
 def _bold(text: str, is_bold: bool) -> str:
     return f"\033[1m{text}\033[0m" if is_bold else text
+
+
+def _stacked(table: Table) -> list[str]:
+    """For a terminal too narrow for columns: a block of lines for each row."""
+    lines: list[str] = []
+    for row in table.rows:
+        shown = zip(table.columns, row, strict=True)
+        lines += ["", *(f"{column.title}: {cell}".strip() for column, cell in shown if cell)]
+    return lines or [" ".join(column.title for column in table.columns)]
 
 
 def _folded(table: Table, width: int, is_bold: bool) -> list[str]:

@@ -21,6 +21,7 @@ from migsaw.fit.rules import MARGIN_MIB, MARGIN_SHARE, declared_options
 from migsaw.fit.starvation import Neighbours, Signs, Starvation, find_starvation, nic_share, sentence
 from migsaw.model.boards import Board, Catalogue, Profile
 from migsaw.model.fits import Choice, Figure, Fit, Fits, MemoryNeed, Option, Verdict
+from migsaw.model.money import dominant_share
 from migsaw.model.refs import PodRef
 from migsaw.model.snapshot import Snapshot
 from migsaw.model.telemetry import Device, Telemetry
@@ -84,10 +85,8 @@ def right_size(snapshot: Snapshot, catalogue: Catalogue, wish: Wish = Wish()) ->
 
 
 def share_of(board: Board, profile: Profile | None) -> float:
-    """Of the GPU's price: the larger of the compute and the memory share; 1 for a GPU with MIG off."""
-    if profile is None or not board.compute_slices or not board.memory_slices:
-        return 1.0
-    return max(profile.compute_slices / board.compute_slices, (profile.memory_slices or 0) / board.memory_slices)
+    """Of the GPU's price; all of it where the slices of the board are not known."""
+    return dominant_share(board, profile) or 1.0
 
 
 def _fit(work: Work, snapshot: Snapshot, telemetry: Telemetry, catalogue: Catalogue, wish: Wish) -> Fit:

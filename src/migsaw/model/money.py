@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from migsaw.model.boards import AzureSize, Board
+from migsaw.model.boards import AzureSize, Board, Profile
 from migsaw.model.layouts import Placed, arrange, by_start, stranded
 
 FORBID = {"extra": "forbid"}
@@ -68,7 +68,7 @@ def slice_shares(board: Board, layout: Sequence[Placed]) -> tuple[SliceShare, ..
     held = arrange(board, layout) or by_start(layout)
     if not held or not board.compute_slices or not board.memory_slices:
         return ()
-    weights = [_dominant(board, p) for p in held]
+    weights = [dominant_share(board, board.profile(p.profile)) or 1.0 for p in held]
     lost_compute, lost_memory = stranded(board, held)
     used_compute = sum(board.profile(p.profile).compute_slices for p in held) + lost_compute
     used_memory = sum(board.profile(p.profile).memory_slices or 0 for p in held) + lost_memory
@@ -77,8 +77,13 @@ def slice_shares(board: Board, layout: Sequence[Placed]) -> tuple[SliceShare, ..
     return tuple(SliceShare(p, used * w / total) for p, w in zip(held, weights, strict=True))
 
 
-def _dominant(board: Board, placed: Placed) -> float:
-    profile = board.profile(placed.profile)
-    assert board.compute_slices is not None
-    assert board.memory_slices is not None
+def dominant_share(board: Board, profile: Profile | None) -> float | None:
+    """Of a GPU: the larger of a slice's parts of compute and of memory slices; 1 for a whole GPU (no profile).
+
+    None where the slices of the board are not known.
+    """
+    if profile is None:
+        return 1.0
+    if not board.compute_slices or not board.memory_slices:
+        return None
     return max(profile.compute_slices / board.compute_slices, (profile.memory_slices or 0) / board.memory_slices)

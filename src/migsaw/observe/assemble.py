@@ -13,7 +13,7 @@ from migsaw.model.snapshot import Gpu, Node, Note, ReportedProfile, Snapshot
 from migsaw.model.telemetry import OwnerSource, Telemetry
 from migsaw.observe import naming
 from migsaw.observe.cards import Sighting, put_together
-from migsaw.observe.checks import check_node, check_wish
+from migsaw.observe.checks import check_node, check_pods, check_wish
 from migsaw.observe.dcgm import Subject
 from migsaw.observe.exporter import Row
 from migsaw.observe.geometry import check_geometry, geometry_key, reported_profiles
@@ -82,6 +82,8 @@ def assemble(facts: Facts, catalogue: Catalogue, notes: Iterable[Note] = ()) -> 
         for name, mine in sorted(sources.items())
     ]
     found += _twice(nodes)
+    if facts.nodes:
+        found += check_pods(facts.nodes, {node.name for node in nodes}, facts.pods or PodsSeen())
     pods = tuple(facts.pods.pods[key] for key in sorted(facts.pods.pods)) if facts.pods else ()
     snapshot = Snapshot(
         nodes=tuple(nodes),

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from migsaw.model.boards import Board, Catalogue
-from migsaw.model.names import parse_profile_name
+from migsaw.model.names import RESOURCE_PREFIX, WHOLE_GPU_RESOURCE, parse_profile_name
 from migsaw.model.snapshot import Gpu, Note
 from migsaw.observe import naming
 from migsaw.observe.inventory import PRODUCT, Inventory, labelled_slices, most_of
 from migsaw.observe.mig_parted import Entry, MigParted
 from migsaw.observe.nodes import NodeFacts
 from migsaw.observe.partitioner import MIG_CONFIG, MIG_MANAGER, Partitioner
+from migsaw.observe.pods import PodsSeen
 
 _PAUSED = "paused-for-mig-change"
 
@@ -63,6 +64,10 @@ def _state_notes(node: NodeFacts, board: Board | None) -> list[Note]:
     """gpu-operator#2833 (stuck), #603 (success without devices), #2670 (asked for, not yet done)."""
     found = []
     config, state = node.label(MIG_CONFIG), node.label("nvidia.com/mig.config.state")
+    strategy = node.label("nvidia.com/mig.strategy")
+    if strategy not in (None, "single", "mixed", "none"):
+        text = f"its label nvidia.com/mig.strategy is {strategy!r}, none of single, mixed and none: not believed"
+        found.append(node.note("warning", text))
     paused = sorted(key for key, shown in node.labels.items() if shown == _PAUSED)
     if state in ("pending", "rebooting", "failed"):
         severity = "error" if state == "failed" else "warning"
@@ -145,6 +150,29 @@ def _telemetry_notes(node: NodeFacts, gpus: Sequence[Gpu]) -> list[Note]:
         found.append(node.note("info", text))
     if blind and len(blind) < len(items):
         found.append(node.note("info", f"no memory use of {len(blind)} of {len(items)} instances"))
+    return found
+
+
+def check_pods(nodes: Mapping[str, NodeFacts], gpu_nodes: Collection[str], pods: PodsSeen) -> list[Note]:
+    """What the pods file says of nodes, where the nodes file says otherwise: files of different times or clusters."""
+    found = []
+    if not gpu_nodes:
+        text = (
+            "no node here shows a GPU: no label nvidia.com/gpu.present, no capacity nvidia.com/gpu, no Azure GPU size"
+        )
+        found.append(Note("warning", text, next(iter(nodes.values())).file))
+    for name, mine in sorted(pods.on_node.items()):
+        number = f"{len(mine)} pod{'s' * (len(mine) != 1)} with GPUs"
+        if name not in gpu_nodes:
+            known = "shows no GPU" if name in nodes else "is not among the nodes"
+            found.append(Note("warning", f"{number} on node {naming.node(name)}, which {known}"))
+        elif name in nodes and (capacity := nodes[name].capacity):
+            asked = sum((Counter(pod.asks) for pod in mine), Counter[str]())
+            plain = {r: n for r, n in asked.items() if r == WHOLE_GPU_RESOURCE or r.startswith(RESOURCE_PREFIX)}
+            over = [f"{n} x {r} of {capacity.get(r, 0)}" for r, n in sorted(plain.items()) if n > capacity.get(r, 0)]
+            if over:
+                text = f"{number} ask for more than the kubelet advertises: {', '.join(over)}"
+                found.append(nodes[name].note("warning", f"{text}: files of different times"))
     return found
 
 

@@ -200,11 +200,10 @@ def _is_possible(
     free = (gpus - (whole or 0)) * board.compute_slices
     if used <= free:
         return True
-    shown = ", ".join(f"{number} x {name}" for name, number in sorted(slices.items()))
-    message = (
-        f"it advertises {shown} and {whole or 0} whole GPUs, more than {gpus} x {board.key} can hold: stale, restart"
-    )
-    notes.append(node.note("warning", f"{message} the device plugin"))
+    parts = [f"{number} x {name}" for name, number in sorted(slices.items())]
+    shown = " and ".join([*([", ".join(parts)] if parts else []), *([f"{whole} whole GPUs"] if whole else [])])
+    message = f"it advertises {shown}, more than {gpus} x {board.key} can hold: stale, restart the device plugin"
+    notes.append(node.note("warning", message))
     return False
 
 

@@ -48,9 +48,12 @@ def _point(cells: dict[str, str], locate: Locate, adapter: TypeAdapter[Point]) -
 
 def _number(text: str, name: str, locate: Locate) -> Any:
     try:
-        return Decimal(text.strip())
+        number = Decimal(text.strip())
     except InvalidOperation:
-        raise InputError(f"{text!r} is no number", where=locate(name)) from None
+        number = Decimal("NaN")
+    if not number.is_finite():
+        raise InputError(f"{text!r} is no number", where=locate(name))
+    return number
 
 
 def _where(file: str, line: int, field: str) -> Where:

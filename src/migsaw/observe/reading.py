@@ -87,10 +87,18 @@ def parse_json(text: str, file: str, *, exact: bool = False) -> Any:
     def refuse(constant: str) -> Any:
         raise InputError(f"{constant} is no JSON number", where=Where(file))
 
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InputError(f"{twice[:80]!r} stands twice in one object", where=Where(file))
+        return found
+
     if not text.strip():
         raise InputError("the file is empty", where=Where(file, "1"))
     try:
-        return json.loads(text, parse_float=Decimal if exact else float, parse_constant=refuse)
+        return json.loads(text, parse_float=Decimal if exact else float, parse_constant=refuse, object_pairs_hook=once)
     except RecursionError:
         raise InputError("nested too deeply", where=Where(file)) from None
     except json.JSONDecodeError as problem:

@@ -19,7 +19,7 @@ _OLD_UUID = re.compile(rf"MIG-(GPU-[\w-]+)/{_ID}/\d+")
 _PLACEMENT = re.compile(rf"\|* *{_ID} +MIG +(\S+) +{_ID} +{_ID} +{_SLICE}:{_SLICE} *\|?")
 _NAME = re.compile(rf"\|* *{_ID} +MIG +(\S+) +{_ID} +{_ID}/{_ID} .*")
 _PLACES = re.compile(
-    rf"GPU +{_ID} +Profile +ID +{_ID} +Placements? *: *\{{((?: *{_SLICE} *,?)*)\}} *: *(?P<size>[0-9]{{1,2}})\b.*"
+    rf"GPU +{_ID} +Profile +ID +{_ID} +Placements? *: *\{{([0-9, ]*)\}} *: *(?P<size>[0-9]{{1,2}})\b.*"
 )
 _NO_INSTANCES = re.compile(r"No GPU instances found.*", re.IGNORECASE)
 # heads, rules, the second line of a `-lgip` row, prompts with the command, and what was created by one
@@ -96,7 +96,10 @@ class TextReader:
     def _place(self, line: str) -> bool:
         found = _PLACES.fullmatch(line)
         if found:
-            starts = tuple(sorted({int(s) for s in re.findall(r"\d+", found[3])}))
+            shown = [text.strip() for text in found[3].split(",") if text.strip()]
+            if not all(re.fullmatch(_SLICE, text) for text in shown):
+                return False
+            starts = tuple(sorted(set(map(int, shown))))
             self._found.places.append(ReportedPlaces(int(found[1]), int(found[2]), starts, int(found["size"])))
         return found is not None
 

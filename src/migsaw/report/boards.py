@@ -13,7 +13,7 @@ NO_PLACEMENTS = "placements not known"
 
 def boards_table(catalogue: Catalogue) -> Table:
     columns = (
-        Column("board"),
+        Column("board", whole=True),
         Column("architecture", wide=True),
         Column("memory MiB", right=True),
         Column("slices", right=True),

@@ -17,7 +17,7 @@ from migsaw.report.table import Column, Table, na
 
 OFF = "off"
 COLUMNS = (
-    Column("board"),
+    Column("board", whole=True),
     Column("GPUs", right=True),
     Column("slices", right=True),
     Column("in use", right=True),

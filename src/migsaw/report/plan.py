@@ -48,7 +48,7 @@ def gpus_table(plan: Plan, catalogue: Catalogue) -> Table:
     columns = (
         Column("node"),
         Column("GPU", right=True),
-        Column("board", wide=len(boards) == 1),
+        Column("board", wide=len(boards) == 1, whole=True),
         Column("before", whole=True),
         Column("after", whole=True),
         Column("reason"),
@@ -197,7 +197,7 @@ def minutes(seconds: float) -> str:
 
 
 def ideal_table(ideal: Ideal, catalogue: Catalogue) -> Table:
-    columns = (Column("board"), Column("layout"), Column("GPUs", right=True))
+    columns = (Column("board", whole=True), Column("layout"), Column("GPUs", right=True))
     boards = {row.board: catalogue.find(row.board.partition(" ")[0]) for row in ideal.rows}  # the key, then which pool
     rows = tuple((row.board, glyph(boards[row.board], row.layout), str(row.count)) for row in ideal.rows)
     return Table(

@@ -157,7 +157,7 @@ def _layouts_table(together: Together, catalogue: Catalogue) -> Table:
     for entry, group in groupby(together.rows, key=lambda row: row.entry):
         for row in group:
             rows.append((entry, glyph(catalogue.find(boards[entry]), row.layout), str(row.count)))
-    columns = (Column("board"), Column("layout", whole=True), Column("GPUs", right=True))
+    columns = (Column("board", whole=True), Column("layout", whole=True), Column("GPUs", right=True))
     return Table(columns, tuple(rows), "What fits together: the recommended slots on empty GPUs")
 
 

@@ -37,7 +37,7 @@ def snapshot_table(snapshot: Snapshot, catalogue: Catalogue) -> Table:
     columns = (
         Column("node"),
         Column("GPU", right=True),
-        Column("board", wide=len(boards) == 1),
+        Column("board", wide=len(boards) == 1, whole=True),
         Column("owner"),
         Column("MIG"),
         Column("layout", whole=True),

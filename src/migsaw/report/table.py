@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +22,24 @@ class Table:
     title: str = ""
     footer: tuple[str, ...] = ()  # sentences below; the last one counts
 
+    def shown(self) -> Table:
+        """With control characters as escapes."""
+        rows = tuple(tuple(visible(cell) for cell in row) for row in self.rows)
+        return replace(self, rows=rows, title=visible(self.title), footer=tuple(map(visible, self.footer)))
+
     def narrow(self) -> Table:
         """Without the columns for ``wide``."""
         keep = [i for i, column in enumerate(self.columns) if not column.wide]
         rows = tuple(tuple(row[i] for i in keep) for row in self.rows)
-        return Table(tuple(self.columns[i] for i in keep), rows, self.title, self.footer)
+        return replace(self, columns=tuple(self.columns[i] for i in keep), rows=rows)
+
+
+_UNSEEN = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+
+
+def visible(text: str) -> str:
+    """Control characters, which a terminal would obey, as escapes. Names from a file may hold any."""
+    return text.translate(_UNSEEN)
 
 
 def to_csv(table: Table) -> str:

@@ -10,6 +10,7 @@ from migsaw.fit.curve import Belief, CurvePrior, Slot, believe
 from migsaw.model.boards import Board
 from migsaw.model.fits import Figure
 from migsaw.model.measurement import DeviceKind, Measurement
+from migsaw.model.money import dominant_share
 from migsaw.model.trial import SlotRow, Trials, TrialSpec, Verdict
 
 MARGIN = 1.15  # on a memory peak, as right-sizing adds
@@ -149,13 +150,7 @@ def slots_of(spec: TrialSpec, board: Board, here: tuple[str, ...] | None) -> tup
 
 
 def share_of(name: str, board: Board) -> float | None:
-    """Of a GPU: the larger of its parts of compute and of memory slices."""
-    if name == "off":
-        return 1.0
-    profile = board.profile(name)
-    if not board.compute_slices or not board.memory_slices or not profile.memory_slices:
-        return None
-    return max(profile.compute_slices / board.compute_slices, profile.memory_slices / board.memory_slices)
+    return dominant_share(board, None if name == "off" else board.profile(name))
 
 
 def _slot(name: str, board: Board) -> Slot | None:
