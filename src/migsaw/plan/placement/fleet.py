@@ -56,6 +56,18 @@ class RankedFleet:
         there = self.open[profile]
         return self.rankings[profile].moves[(there & -there).bit_length() - 1] if there else None
 
+    def best(self, profile: int, number: int) -> list[tuple[int, int]]:
+        """The best (GPU, placement) pairs, each of another GPU."""
+        found: list[tuple[int, int]] = []
+        there = self.open[profile]
+        while there and len(found) < number:
+            low = there & -there
+            move = self.rankings[profile].moves[low.bit_length() - 1]
+            members = self._members[move.state]
+            found += [(gpu, move.place) for gpu in members[: -number - 1 : -1]]
+            there ^= low
+        return found[:number]
+
     def place(self, profile: int) -> tuple[int, int] | None:
         """(GPU, placement) of a new instance; None where no GPU can hold it."""
         there = self.open[profile]

@@ -16,9 +16,12 @@ Rule = Callable[[StateGraph], Callable[[Move], Cost]]
 
 
 def creatable(graph: StateGraph) -> Callable[[Move], Cost]:
-    """The loss of what could still be created: the sum of the sizes of all legal placements."""
+    """The loss of what could still be created: the sum of the sizes of all legal placements.
+
+    Of equal losses the GPU with the most instances: it is the last that will be empty again.
+    """
     worth = [sum(graph.memory[p] * len(row[p]) for p in range(len(graph.names))) for row in graph.adds]
-    return lambda move: (worth[move.state] - worth[move.after],)
+    return lambda move: (worth[move.state] - worth[move.after], -len(graph.drops[move.state]))
 
 
 def best_fit(graph: StateGraph) -> Callable[[Move], Cost]:
