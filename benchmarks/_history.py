@@ -149,25 +149,27 @@ def queries_of(url: str) -> int:
 
 def reader(url: str, budget: int) -> dict[str, Any]:
     """Runs in a process of its own."""
-    means, ask = 0, Client.ask
+    means, fold = 0, Client.fold
 
     def counting(self: Client, path: str, form: Any, *rest: Any, **more: Any) -> Any:
         nonlocal means
         means += "avg_over_time" in form.get("query", "") and RATIO in form["query"]
-        return ask(self, path, form, *rest, **more)
+        return fold(self, path, form, *rest, **more)
 
-    Client.ask = counting  # type: ignore[method-assign]
+    Client.fold = counting  # type: ignore[method-assign]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     begun = time.perf_counter()
     window, options = Window(START, START + SECONDS, STEP), HistoryOptions(samples_per_query=budget)
-    telemetry = read_all(Server(url, timeout_seconds=600), window, options).telemetry
+    history = read_all(Server(url, timeout_seconds=600), window, options)
+    devices, rows = sum(1 for _ in history.each_device()), sum(1 for _ in history.each_row())
     return {
         "seconds": round(time.perf_counter() - begun, 1),
         "per_statistic": means,
-        "devices": len(telemetry.devices),
+        "devices": devices,
+        "rows": rows,
         "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
         "rss_before_mb": round(before / 1024),
-        "partial": list(telemetry.partial),
+        "partial": list(history.frame.partial),
     }
 
 

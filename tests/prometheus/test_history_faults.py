@@ -238,14 +238,14 @@ def test_prometheus_killed_on_the_way_leaves_what_was_read(
     write_blocks(series, tmp_path / "data")
     server = start_prometheus(tmp_path / "data")
     whole = read(server.url)
-    ask = Client.ask
+    fold = Client.fold
 
     def killing(self: Client, path: str, form: Any, *rest: Any, **more: Any) -> Any:
         if USED in str(form) and "quantile" in str(form) and server.process.poll() is None:
             server.kill()
-        return ask(self, path, form, *rest, **more)
+        return fold(self, path, form, *rest, **more)
 
-    monkeypatch.setattr(Client, "ask", killing)
+    monkeypatch.setattr(Client, "fold", killing)
     telemetry = read(server.url, retries=1)
     (device,) = telemetry.devices
     assert set(device.series) == {"graphics"}

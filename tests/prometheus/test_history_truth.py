@@ -291,13 +291,13 @@ def test_the_server_and_its_families_are_named(telemetry: Telemetry) -> None:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The text of every question."""
     queries: list[str] = []
-    ask = Client.ask
+    fold = Client.fold
 
     def noting(self: Client, path: str, form: Mapping[str, Any], *rest: Any, **more: Any) -> Any:
         queries.extend([form["query"]] if path == "query" else [])
-        return ask(self, path, form, *rest, **more)
+        return fold(self, path, form, *rest, **more)
 
-    monkeypatch.setattr(Client, "ask", noting)
+    monkeypatch.setattr(Client, "fold", noting)
     return queries
 
 

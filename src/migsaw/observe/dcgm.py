@@ -33,7 +33,27 @@ OWNER_LABELS = (
     ("pod_namespace", "pod_name"),
     ("namespace", "pod"),
 )
-_OTHER_DEVICES = {"nvswitch", "nvlink", "cpu", "cpucore"}  # DCGM watches these too
+_OTHER_DEVICES = ("nvswitch", "nvlink", "cpu", "cpucore")  # DCGM watches these too
+_MODEL_LABELS = ("modelName", "modelname")
+LABELS = (  # all that is read here
+    "gpu",
+    "device",
+    *UUID_LABELS,
+    *GI_LABELS,
+    *PROFILE_LABELS,
+    *(label for pair in OWNER_LABELS for label in pair),
+    *HOST_LABELS,
+    *NODE_LABELS,
+    "instance",
+    "container",
+    "pod_uid",
+    *_MODEL_LABELS,
+    "dra_claim_name",
+    "dra_claim_namespace",
+    "dra_device_name",
+    "dra_pool_name",
+    *_OTHER_DEVICES,
+)
 _EXPORTER_CONTAINERS = ("exporter", "dcgm-exporter", "nvidia-dcgm-exporter")
 _EXPORTER_POD = re.compile(r"dcgm-exporter")
 _VERSION = re.compile(r"(?:(?P<dcgm>\d+\.\d+\.\d+)-)?(?P<exporter>\d+\.\d+\.\d+)(?!-?\d)\S*")
@@ -75,7 +95,7 @@ def subject_of(labels: Mapping[str, str]) -> Subject:
         source = "pod uid" if uid else "dra claim" if claim else "none"
     return Subject(
         identity=_identity(labels),
-        model=_label(labels, "modelName", "modelname"),
+        model=_label(labels, *_MODEL_LABELS),
         profile=_label(labels, *PROFILE_LABELS),
         owner=owner,
         owner_uid=uid,
@@ -84,7 +104,7 @@ def subject_of(labels: Mapping[str, str]) -> Subject:
         claim=(_label(labels, "dra_claim_namespace"), claim) if claim else None,
         dra_device=_label(labels, "dra_device_name"),
         has_claim="dra_claim_name" in labels,
-        is_other_device=bool(_OTHER_DEVICES & labels.keys()),
+        is_other_device=not labels.keys().isdisjoint(_OTHER_DEVICES),
     )
 
 

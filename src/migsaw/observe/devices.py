@@ -5,17 +5,19 @@ Board keys and catalogue names of profiles are added where a snapshot is at hand
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 
 from migsaw.model.refs import PodRef
-from migsaw.model.telemetry import BoardReading, Device, Series
+from migsaw.model.telemetry import BoardReading, Device
 from migsaw.observe import naming
+from migsaw.observe.dcgm import Subject
 from migsaw.observe.hosts import Hosts, shown_name
 from migsaw.observe.joins import Key
-from migsaw.observe.listing import Listing, Sighting
-from migsaw.observe.measure import Measured, distribution, series_of
+from migsaw.observe.measure import distribution, series_of
 from migsaw.observe.pods import PodsSeen
+from migsaw.observe.shelf import Measured, Shelf
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +27,9 @@ class Names:
     hosts: Hosts
     pods: PodsSeen | None = None
 
-    def node(self, sightings: Iterable[Sighting]) -> str | None:
-        """By whichever sighting a node is known for: the exporter's pod and address change when it restarts."""
-        hints = sorted({sighting.hints for sighting in sightings if sighting.hints})
+    def node(self, subjects: Iterable[Subject]) -> str | None:
+        """By whichever labels a node is known for: the exporter's pod and address change when it restarts."""
+        hints = sorted({subject.identity.hints for subject in subjects if subject.identity.hints})
         known = (node for mine in hints if (node := self.hosts.of_hints(mine)))
         return next(known, None) or next((shown_name(mine) for mine in hints), None)
 
@@ -43,80 +45,80 @@ class Names:
         return same.pop() if len(same) == 1 else None
 
 
-def make_devices(listing: Listing, values: Mapping[str, Measured], names: Names) -> tuple[Device, ...]:
-    """By node, index, instance and holder. ``values``: by signal."""
-    places = _places(listing, names)
-    keys = {key for signal in values for key in listing.signals[signal].families}
-    found = [_device(key, listing, values, names, places[key.gpu]) for key in keys]
-    return tuple(sorted(found, key=_order))
+@dataclass(frozen=True, order=True, slots=True)
+class Place:
+    """Of a GPU, in the order in which GPUs are shown. ``uuid``: empty where it has none."""
+
+    node: str
+    index: int  # -1: not known
+    uuid: str
+    gpu: str  # its name on the shelf
 
 
-def make_boards(
-    listing: Listing, values: Mapping[str, Measured], energy: Measured | None, names: Names
-) -> tuple[BoardReading, ...]:
-    """``values``: by the field of a reading."""
-    places = _places(listing, names)
+def places(shelf: Shelf, names: Names) -> list[Place]:
+    """Of every GPU, sorted."""
     found = []
-    for gpu in sorted({key.gpu for measured in (*values.values(), energy) if measured for key in measured.keys}):
-        key, (node, index), unit = Key(gpu, "", "", ""), places[gpu], listing.units[gpu]
-        told = {name: mine for name, mine in values.items() if key in mine.keys and unit not in mine.failed}
-        is_counted = energy is not None and key in energy.keys and unit not in energy.failed
-        millijoules = energy.get("increase", key) if energy and is_counted else None
-        reading = BoardReading(
-            node=node,
-            index=index,
-            uuid=_uuid(listing, gpu),
-            repeated_on=max(1, *(len(listed.instances.get(gpu, set()) - {""}) for listed in listing.signals.values())),
+    for gpu, unit in shelf.gpus():
+        subjects = [subject for _, subject in shelf.subjects(gpu)]
+        index = min((s.identity.index for s in subjects if s.identity.index is not None), default=-1)
+        found.append(Place(names.node(subjects) or "", index, gpu if unit.by == "uuid" else "", gpu))
+    return sorted(found)
+
+
+def make_devices(shelf: Shelf, signals: Sequence[str], names: Names) -> Iterator[Device]:
+    """By node, index, instance and holder. Only the devices of one GPU are held at a time."""
+    for _, same in groupby(places(shelf, names), lambda p: (p.node, p.index, p.uuid)):
+        yield from sorted((d for place in same for d in _devices(shelf, signals, names, place)), key=_order)
+
+
+def make_boards(shelf: Shelf, signals: Sequence[str], energy: str, names: Names) -> Iterator[BoardReading]:
+    """``signals``: the fields of a reading; ``energy``: the counter beside them."""
+    for place in places(shelf, names):
+        told = {mine.signal: mine for _, _, mine in shelf.measured(place.gpu, (*signals, energy))}
+        if not told:
+            continue
+        values = told[energy].values if energy in told else None
+        millijoules = values["increase"] if values else None
+        yield BoardReading(
+            node=place.node or None,
+            index=place.index if place.index >= 0 else None,
+            uuid=place.uuid or None,
+            repeated_on=max(1, shelf.repeats(place.gpu)),
             energy_joules=None if millijoules is None else millijoules / 1000,
-            **{name: distribution(mine, key) for name, mine in told.items()},
+            **{signal: distribution(mine) for signal, mine in told.items() if signal != energy},
         )
-        found.append(reading)
-    return tuple(sorted(found, key=lambda b: (b.node or "", -1 if b.index is None else b.index, b.uuid or "")))
 
 
-def _device(
-    key: Key, listing: Listing, values: Mapping[str, Measured], names: Names, place: tuple[str | None, int | None]
-) -> Device:
-    sightings = listing.devices[key]
+def _devices(shelf: Shelf, signals: Sequence[str], names: Names, place: Place) -> Iterator[Device]:
+    found: dict[tuple[Key, int], dict[str, Measured]] = {}
+    for key, number, measured in shelf.measured(place.gpu, signals):
+        found.setdefault((key, number), {})[measured.signal] = measured
+    if not found:
+        return
+    subjects: dict[int, list[Subject]] = {}
+    for number, subject in shelf.subjects(place.gpu):
+        subjects.setdefault(number, []).append(subject)
+    for (key, number), mine in found.items():
+        series = {signal: series for signal in signals if signal in mine and (series := series_of(mine[signal]))}
+        yield replace(_device(key, place, names, subjects[number]), series=series)
+
+
+def _device(key: Key, place: Place, names: Names, subjects: Sequence[Subject]) -> Device:
     owner = names.owner(key.owner) if key.owner else None
-    exporter = min((s.exporter_pod for s in sightings if s.exporter_pod), default=None)
+    exporter = min((s.exporter_pod for s in subjects if s.exporter_pod), default=None)
     return Device(
-        node=place[0],
-        index=place[1],
-        uuid=_uuid(listing, key.gpu),
+        node=place.node or None,
+        index=place.index if place.index >= 0 else None,
+        uuid=place.uuid or None,
         gi_id=int(key.gi) if key.gi else None,
-        product=min((s.model for s in sightings if s.model), default=None),
+        product=min((s.model for s in subjects if s.model), default=None),
         profile_label=key.profile or None,
         owner=owner,
-        owner_source=min(s.owner_source for s in sightings) if owner else "none",
+        owner_source=min(s.owner_source for s in subjects) if owner else "none",
         owner_reason=None if owner else _reason(key.owner, exporter),
         exporter_pod=exporter,
-        has_claim=any(s.has_claim for s in sightings),
-        series=_series(key, listing, values),
+        has_claim=any(s.has_claim for s in subjects),
     )
-
-
-def _series(key: Key, listing: Listing, values: Mapping[str, Measured]) -> dict[str, Series]:
-    unit, found = listing.units[key.gpu], {}
-    for signal, measured in values.items():
-        if key in measured.keys and (series := series_of(listing.signals[signal].families[key], measured, key, unit)):
-            found[signal] = series
-    return found
-
-
-def _places(listing: Listing, names: Names) -> dict[str, tuple[str | None, int | None]]:
-    """GPU → node and index."""
-    sightings: dict[str, set[Sighting]] = {}
-    for key, mine in listing.devices.items():
-        sightings.setdefault(key.gpu, set()).update(mine)
-    return {
-        gpu: (names.node(mine), min((s.index for s in mine if s.index is not None), default=None))
-        for gpu, mine in sightings.items()
-    }
-
-
-def _uuid(listing: Listing, gpu: str) -> str | None:
-    return gpu if listing.units[gpu].by == "uuid" else None
 
 
 def _reason(said: str, exporter: str | None) -> str:

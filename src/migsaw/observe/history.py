@@ -7,27 +7,27 @@ thing is asked stands in the modules that this one puts together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from migsaw.errors import InputError, MigsawError, Where
 from migsaw.model.dcgm_fields import BOARD_FIELDS, BUILD_INFO, FIELDS
 from migsaw.model.refs import PodRef
 from migsaw.model.snapshot import Note
-from migsaw.model.telemetry import NodeUse, PodUse, Telemetry, Window
+from migsaw.model.telemetry import BoardReading, Device, NodeUse, PodUse, Telemetry, Window
 from migsaw.observe import azure_monitor, promql
 from migsaw.observe.dcgm import NODE_LABELS, RATIOS, versions_of
-from migsaw.observe.devices import Names, make_boards, make_devices
+from migsaw.observe.devices import Names, make_boards, make_devices, places
 from migsaw.observe.exporter import Row
 from migsaw.observe.hosts import Hosts
-from migsaw.observe.joins import Key
 from migsaw.observe.kube_state import KubeState, read_kube_state
-from migsaw.observe.listing import Listing, families, list_signal
-from migsaw.observe.measure import Batch, HistoryOptions, Measured, Meter, Signal
+from migsaw.observe.listing import families, list_signal
+from migsaw.observe.measure import STATISTICS, Batch, HistoryOptions, Meter, Signal
 from migsaw.observe.neighbours import node_exporters, node_uses, pod_uses
-from migsaw.observe.now import read_now
+from migsaw.observe.now import read_now, rows_of
 from migsaw.observe.prometheus import Client, QueryError, Server, check_url
 from migsaw.observe.promql import selector
+from migsaw.observe.shelf import Shelf
 
 __all__ = ["History", "HistoryOptions", "Server", "read_all", "read_history"]
 
@@ -55,12 +55,36 @@ _BOARD_SIGNALS = _signals(BOARD_FIELDS, is_board=True)
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """``rows``: as an exporter's text would give them. ``kube`` None: there is no kube-state-metrics."""
+    """What is as large as the cluster is read one by one from where it was put: memory does not follow its size.
 
-    rows: list[Row]
-    telemetry: Telemetry
+    ``frame``: telemetry without devices and boards. ``kube`` None: there is no kube-state-metrics.
+    """
+
+    frame: Telemetry
     notes: list[Note]
-    kube: KubeState | None = None
+    kube: KubeState | None
+    shelf: Shelf
+    names: Names
+    source: str  # the server's address, as it may be shown
+
+    def each_row(self) -> Iterator[Row]:
+        """The newest samples as an exporter's text would give them."""
+        return rows_of(self.shelf, self.source, self.frame.window.end if self.frame.window else 0.0)
+
+    def each_device(self) -> Iterator[Device]:
+        return make_devices(self.shelf, [signal.name for signal in _DEVICE_SIGNALS], self.names)
+
+    def each_board(self) -> Iterator[BoardReading]:
+        signals = [signal.name for signal in _BOARD_SIGNALS if signal.name != _ENERGY]
+        return make_boards(self.shelf, signals, _ENERGY, self.names)
+
+    @property
+    def rows(self) -> list[Row]:
+        return list(self.each_row())
+
+    @property
+    def telemetry(self) -> Telemetry:
+        return replace(self.frame, devices=tuple(self.each_device()), boards=tuple(self.each_board()))
 
 
 def read_history(server: Server, window: Window, options: HistoryOptions) -> tuple[list[Row], Telemetry, list[Note]]:
@@ -89,11 +113,9 @@ class _Reader:
 
     meter: Meter
     names: tuple[str, ...] = ()
-    listing: Listing = field(default_factory=Listing)
-    batches: dict[str, list[Batch]] = field(default_factory=dict)
-    rows: list[Row] = field(default_factory=list)
+    shelf: Shelf = field(default_factory=lambda: Shelf(STATISTICS))
+    warnings: set[str] = field(default_factory=set)  # of the lists of series
     kube: KubeState | None = None
-    measured: dict[str, Measured] = field(default_factory=dict)
     pods: tuple[PodUse, ...] = ()
     nodes: tuple[NodeUse, ...] = ()
     versions: tuple[str | None, str | None] = (None, None)  # of DCGM, of its exporter
@@ -105,10 +127,11 @@ class _Reader:
         if not any(name in FIELDS for name in self.names):
             raise self._nothing("the server has no series of dcgm-exporter in this window")
         self._go_through(self._stages())
-        telemetry = self._telemetry(server_name)
-        if not any(device.series for device in telemetry.devices):
+        shown = meter.client.server.shown
+        history = History(self._frame(server_name), self._notes(), self.kube, self.shelf, self._names(), shown)
+        if not any(device.series for device in history.each_device()):
             raise self._nothing(next(iter(meter.partial), "the series are of no GPU"))
-        return History(self.rows, telemetry, self._notes(), self.kube)
+        return history
 
     def _stages(self) -> list[tuple[str, Callable[[], None]]]:
         there = [s for s in (*_DEVICE_SIGNALS, *_BOARD_SIGNALS) if set(s.families) & set(self.names)]
@@ -138,18 +161,16 @@ class _Reader:
                 self.meter.partial[f"{what}: not read: {problem.message}"] = None
 
     def _list(self, signal: Signal) -> None:
-        meter = self.meter
-        list_signal(meter.client, self.listing, signal.name, signal.families, meter.window, meter.options.matchers)
+        meter, shelf = self.meter, self.shelf
+        families, matchers = signal.families, meter.options.matchers
+        self.warnings.update(list_signal(meter.client, shelf, signal.name, families, meter.window, matchers))
 
     def _of(self, signal: Signal) -> list[Batch]:
         """Made once every signal is listed: only then it is known how all series of a GPU look."""
-        if signal.name not in self.batches and signal.name in self.listing.signals:
-            series = self.listing.signals[signal.name].series
-            self.batches[signal.name] = self.meter.batches(series, self.listing.shapes)
-        return self.batches.get(signal.name, [])
+        return self.meter.batches(self.shelf.series(signal.name), self.shelf.shapes())
 
     def _read_now(self) -> None:
-        self.rows = read_now(self.meter, [(signal, self._of(signal)) for signal in _DEVICE_SIGNALS])
+        read_now(self.meter, self.shelf, [(signal, self._of(signal)) for signal in _DEVICE_SIGNALS])
 
     def _read_versions(self) -> None:
         """Known where all exporters that run at the end of the window say the same."""
@@ -163,14 +184,9 @@ class _Reader:
         self.kube = read_kube_state(self.meter.client, self.meter.window.end, self.meter.options.matchers)
 
     def _measure(self, signal: Signal) -> None:
-        if signal.name not in self.listing.signals:
-            return
-        listed = self.listing.signals[signal.name]
-        gpus = sorted({key.gpu for key in listed.families})
-        keys: Iterable[Key] = (Key(gpu, "", "", "") for gpu in gpus) if signal.is_board else listed.families
-        measured = self.meter.empty(keys, self._of(signal))
-        self.measured[signal.name] = measured
-        self.meter.fill(measured, signal, [name for name in signal.families if name in self.names], self._of(signal))
+        self.shelf.prepare(signal.name, whole_gpus=signal.is_board)
+        there = [name for name in signal.families if name in self.names]
+        self.meter.fill(self.shelf, signal, there, self._of(signal))
 
     def _names(self) -> Names:
         nodes = self.kube.nodes if self.kube else {}
@@ -179,13 +195,13 @@ class _Reader:
 
     def _read_pods(self) -> None:
         names = self._names()
-        holders = {owner for key in self.listing.devices if key.owner and (owner := names.owner(key.owner))}
+        holders = {owner for said in self.shelf.owners() if (owner := names.owner(said))}
         asking = self.kube.pods.pods.values() if self.kube else ()
         self.pods = pod_uses(self.meter, holders | {PodRef(pod.namespace, pod.name) for pod in asking if pod.node})
 
     def _read_nodes(self) -> None:
         names = self._names()
-        gpu_nodes = {names.node(sightings) for sightings in self.listing.devices.values()}
+        gpu_nodes = {place.node for place in places(self.shelf, names)}
         targets = {}
         for labels in node_exporters(self.meter):
             node = _node_of_target(labels, names.hosts)
@@ -193,16 +209,11 @@ class _Reader:
                 targets[labels["instance"]] = node
         self.nodes = node_uses(self.meter, targets)
 
-    def _telemetry(self, server_name: str | None) -> Telemetry:
-        names, measured = self._names(), self.measured
-        devices = {s.name: measured[s.name] for s in _DEVICE_SIGNALS if s.name in measured}
-        boards = {s.name: measured[s.name] for s in _BOARD_SIGNALS if s.name in measured and s.name != _ENERGY}
-        warnings = {f"the server warns: {warning}": None for warning in sorted(self.listing.warnings)}
+    def _frame(self, server_name: str | None) -> Telemetry:
+        warnings = {f"the server warns: {warning}": None for warning in sorted(self.warnings)}
         return Telemetry(
             source="prometheus",
             window=self.meter.window,
-            devices=make_devices(self.listing, devices, names),
-            boards=make_boards(self.listing, boards, measured.get(_ENERGY), names),
             pods=self.pods,
             nodes=self.nodes,
             families=tuple(name for name in self.names if name != BUILD_INFO),

@@ -81,7 +81,7 @@ class Join:
 
     def key(self, labels: Mapping[str, str]) -> Key:
         def said(label: str | None) -> str:
-            value = labels.get(label, "") if label else ""
+            value = str(labels.get(label, "")) if label else ""
             return "" if value in NULLS else value
 
         pod, uid = said(self.pod), said(self.uid)

@@ -6,22 +6,20 @@ A batch that cannot be answered leaves a sentence and no value; nothing is fille
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-
-import numpy as np
-from numpy.typing import NDArray
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from migsaw.model.telemetry import Distribution, Series, Window
 from migsaw.observe import promql
 from migsaw.observe.joins import Join, Key, Shape, Unit, join
 from migsaw.observe.prometheus import Client, QueryError
 from migsaw.observe.promql import Kept
+from migsaw.observe.shelf import Measured, Shelf
 
 _LOW_BUDGET = 2_000_000
 _ANSWER_BYTES, _ROW_BYTES = 1 << 20, 1 << 12  # a row of an answer has some hundred bytes
-_WORDS = {
+STATISTICS = {
     "shown": "number of samples",
     "kept": "number of samples",
     "mean": "mean",
@@ -85,31 +83,6 @@ class Batch:
     series: int
 
 
-@dataclass(slots=True)
-class Measured:
-    """Statistic → number of each device; NaN where there is none. ``failed``: units that were not answered."""
-
-    keys: dict[Key, int]
-    numbers: dict[str, NDArray[np.float64]] = field(default_factory=dict)
-    failed: set[Unit] = field(default_factory=set)
-
-    def get(self, statistic: str, key: Key) -> float | None:
-        column = self.numbers.get(statistic)
-        number = math.nan if column is None else float(column[self.keys[key]])
-        return number if math.isfinite(number) else None
-
-    def put(self, statistic: str, rows: Iterable[tuple[int | None, float]]) -> int:
-        """Numbers by the place of their key. How many could not be taken: of no listed device, or no number."""
-        column = self.numbers.setdefault(statistic, np.full(len(self.keys), math.nan))
-        strange = 0
-        for at, number in rows:
-            if at is None or not math.isfinite(number):
-                strange += 1
-            else:  # two rows of one device differ in a label that neither should have: the larger
-                column[at] = np.fmax(column[at], number)
-        return strange
-
-
 @dataclass(frozen=True, slots=True)
 class Meter:
     """``partial`` collects a sentence for everything that is missing."""
@@ -119,39 +92,37 @@ class Meter:
     options: HistoryOptions
     partial: dict[str, None]
 
-    def batches(self, series: Mapping[Unit, int], shapes: Mapping[Unit, Iterable[Shape]]) -> list[Batch]:
+    def batches(self, series: Mapping[Unit, int], shapes: Iterable[tuple[Unit, Shape]]) -> list[Batch]:
         """GPUs with and without a UUID apart: they are named by other labels."""
-        kinds = sorted({unit.by for unit in series}, reverse=True)
-        found = []
-        for kind in kinds:
+        parts = []
+        for kind in sorted({unit.by for unit in series}, reverse=True):
             mine = {unit: number for unit, number in series.items() if unit.by == kind}
-            parts = promql.split(mine, self.window.points, self.options.budget)
-            for part in parts:
-                is_everything = len(parts) == len(kinds) == 1
-                how = join(part, (s for unit in part for s in shapes[unit]), is_everything=is_everything)
-                found.append(Batch(part, how, sum(mine[unit] for unit in part)))
-        return found
+            parts += promql.split(mine, self.window.points, self.options.budget)
+        part_of = {unit: at for at, part in enumerate(parts) for unit in part}
+        seen: list[set[Shape]] = [set() for _ in parts]
+        for unit, shape in shapes:
+            if unit in part_of:
+                seen[part_of[unit]].add(shape)
+        return [
+            Batch(part, join(part, mine, is_everything=len(parts) == 1), sum(series[unit] for unit in part))
+            for part, mine in zip(parts, seen, strict=True)
+        ]
 
-    def empty(self, keys: Iterable[Key], batches: Sequence[Batch]) -> Measured:
-        """Before the first question every unit has failed."""
-        units = {unit for batch in batches for unit in batch.units}
-        return Measured({key: at for at, key in enumerate(keys)}, failed=units)
-
-    def fill(self, measured: Measured, signal: Signal, there: Sequence[str], batches: Sequence[Batch]) -> None:
+    def fill(self, shelf: Shelf, signal: Signal, there: Sequence[str], batches: Sequence[Batch]) -> None:
         """``there``: which of the signal's families the server has.
 
         Raises :class:`QueryError` where the server is gone; what was measured before stays.
         """
         for batch in batches:
-            if _Asking(self, signal, there, batch, measured).ask_all():
-                measured.failed -= set(batch.units)
+            if _Asking(self, signal, there, batch, shelf).ask_all():
+                shelf.answered(signal.name, batch.units)
 
 
 class _Asking:
     """One signal of one batch."""
 
-    def __init__(self, meter: Meter, signal: Signal, there: Sequence[str], batch: Batch, measured: Measured) -> None:
-        self._meter, self._signal, self._there, self._batch, self._measured = meter, signal, there, batch, measured
+    def __init__(self, meter: Meter, signal: Signal, there: Sequence[str], batch: Batch, shelf: Shelf) -> None:
+        self._meter, self._signal, self._there, self._batch, self._shelf = meter, signal, there, batch, shelf
         self._statistic = ""
 
     def ask_all(self) -> bool:
@@ -163,7 +134,7 @@ class _Asking:
                 self._ask_values()
         except QueryError as problem:
             number = len(self._batch.units)
-            self._say(f"{_WORDS[self._statistic]} of {number} GPU{'s' * (number != 1)} not read: {problem.message}")
+            self._say(f"{STATISTICS[self._statistic]} of {number} GPU{'s' * (number != 1)} not read: {problem.message}")
             if problem.is_gone:
                 raise
             return False
@@ -185,7 +156,7 @@ class _Asking:
             self._ask("numbers", promql.COUNT, self._vector(promql.NO_BLANKS))
         if number:
             self._ask("changes", promql.CHANGES, kept)
-            if signal.is_ratio and self._peak() > 1:
+            if signal.is_ratio and (self._shelf.largest(signal.name, "peak") or 0) > 1:
                 self._ask("above_one", promql.COUNT, self._vector(promql.ABOVE_ONE))
         self._ask("last", promql.LATEST, self._times())
 
@@ -209,19 +180,24 @@ class _Asking:
             "timeout": promql.duration(meter.client.server.timeout_seconds),
         }
         limit = _ANSWER_BYTES + _ROW_BYTES * batch.series
-        answer = meter.client.ask("query", form, self._row, result="vector", limit_bytes=limit)
+        answer = meter.client.fold("query", form, self._taken, result="vector", limit_bytes=limit)
+        devices, numbers = answer.rows
         for warning in answer.warnings:
             self._say(f"the server warns: {warning}")
-        if strange := self._measured.put(statistic, answer.rows):
-            self._say(f"{strange} of {len(answer.rows)} answers ({_WORDS[statistic]}) are no number of a listed device")
-        return sum(number for _, number in answer.rows)
+        if strange := len(numbers) - self._shelf.put(self._signal.name, statistic, devices, numbers):
+            self._say(f"{strange} of {len(numbers)} answers ({STATISTICS[statistic]}) are no number of a listed device")
+        return sum(numbers)
 
-    def _row(self, row: Mapping[str, Mapping[str, str]]) -> tuple[int | None, float]:
-        """(place of the key, number): the labels of a row are not kept."""
-        key = self._batch.join.key(row["metric"])
-        value: Sequence[str] = row["value"]  # type: ignore[assignment]  # [time, "number"]
-        key = Key(key.gpu, "", "", "") if self._signal.is_board else key
-        return self._measured.keys.get(key), float(value[1])
+    def _taken(self, rows: Iterator[Mapping[str, Mapping[str, str]]]) -> tuple[array[int], array[float]]:
+        """Devices and their numbers: the labels of a row are not kept."""
+        devices, numbers = array("q"), array("d")
+        for row in rows:
+            key = self._batch.join.key(row["metric"])
+            key = Key(key.gpu, "", "", "") if self._signal.is_board else key
+            value: Sequence[str] = row["value"]  # type: ignore[assignment]  # [time, "number"]
+            devices.append(self._shelf.device(key) or 0)  # 0 is none
+            numbers.append(float(value[1]))
+        return devices, numbers
 
     def _vector(self, kept: Kept) -> str:
         how, whole = self._batch.join, self._signal.is_board
@@ -234,38 +210,34 @@ class _Asking:
         each = [promql.selector([family], matchers, unit) for family in self._there for unit in units]
         return promql.joined(promql.timestamps(each), promql.SHOWN, how.replaces, how.labels(False))
 
-    def _peak(self) -> float:
-        peaks = self._measured.numbers["peak"]
-        return float(np.nanmax(peaks)) if np.isfinite(peaks).any() else 0.0
-
     def _say(self, sentence: str) -> None:
         self._meter.partial[f"{self._signal.families[0]}: {sentence}"] = None
 
 
-def series_of(family: str, measured: Measured, key: Key, unit: Unit) -> Series | None:
+def series_of(measured: Measured) -> Series | None:
     """None where the batch of this device had no answer."""
-    if unit in measured.failed:
+    values = measured.values
+    if values is None:
         return None
-    kept, shown = measured.get("kept", key), measured.get("shown", key)
+    kept, shown, changes = values["kept"], values["shown"], values["changes"]
     samples = int(kept or 0)
     dropped = int(shown or samples) - samples
-    numbers = measured.get("numbers", key)
+    numbers = values["numbers"]
     spikes = int(numbers) - samples if numbers is not None and dropped else 0
-    changes = measured.get("changes", key)
     return Series(
-        name=family,
+        name=measured.family,
         samples=samples,
-        values=distribution(measured, key),
+        values=distribution(measured),
         blanks=dropped - spikes,
         spikes=spikes,
-        above_one=int(measured.get("above_one", key) or 0),
-        last=measured.get("last", key),
+        above_one=int(values["above_one"] or 0),
+        last=values["last"],
         changes=None if changes is None else int(changes),
     )
 
 
-def distribution(measured: Measured, key: Key) -> Distribution | None:
-    found = {name: measured.get(name, key) for name in promql.VALUES}
-    if any(found[name] is None for name in promql.FEW_VALUES):
+def distribution(measured: Measured) -> Distribution | None:
+    found = {name: measured.values[name] for name in promql.VALUES} if measured.values else {}
+    if any(found.get(name) is None for name in promql.FEW_VALUES):
         return None
     return Distribution(**found)  # type: ignore[arg-type]  # those of FEW_VALUES are numbers

@@ -2,53 +2,56 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from migsaw.model.dcgm_fields import FIELDS
 from migsaw.model.telemetry import RATIOS
 from migsaw.observe import promql
-from migsaw.observe.dcgm import MOST_OF_A_RATIO, Identity, Subject, is_blank, subject_of
+from migsaw.observe.dcgm import MOST_OF_A_RATIO, Identity, is_blank
 from migsaw.observe.exporter import Row
 from migsaw.observe.measure import Batch, Meter, Signal
+from migsaw.observe.shelf import Shelf
 
 _ROW_BYTES = 1 << 12
 
 
-def read_now(meter: Meter, signals: Sequence[tuple[Signal, Sequence[Batch]]]) -> list[Row]:
+def read_now(meter: Meter, shelf: Shelf, signals: Sequence[tuple[Signal, Sequence[Batch]]]) -> None:
     """At the end of the window. A series that ended before gives none.
 
-    Raises :class:`migsaw.observe.prometheus.QueryError`.
+    Raises :class:`migsaw.observe.prometheus.QueryError`; then none counts.
     """
-    rows: dict[Identity, Row] = {}
-    known: dict[Subject, Subject] = {}  # labels repeat from family to family: kept once
-    for signal, batches in signals:
-        for batch in batches:
-            for name, subject, value in _ask(meter, signal, batch, known):
-                identity = subject.identity
-                if subject.is_other_device or (identity.index is None and identity.uuid is None):
-                    continue
-                if identity not in rows:
-                    rows[identity] = Row(identity, meter.client.server.shown, len(rows) + 1, seconds=meter.window.end)
-                _add(rows[identity], FIELDS[name], subject, value)
-    return list(rows.values())
+    with shelf.whole():
+        for signal, batches in signals:
+            for batch in batches:
+                _ask(meter, shelf, signal, batch)
 
 
-def _ask(meter: Meter, signal: Signal, batch: Batch, known: dict[Subject, Subject]) -> list[tuple[str, Subject, float]]:
-    def small(row: Mapping[str, Mapping[str, str]]) -> tuple[str, Subject, float]:
-        labels = {name: sys.intern(text) for name, text in row["metric"].items()}  # most repeat from row to row
-        subject = subject_of(labels)
-        value: Sequence[str] = row["value"]  # type: ignore[assignment]  # [time, "number"]
-        return labels["__name__"], known.setdefault(subject, subject), float(value[1])
+def _ask(meter: Meter, shelf: Shelf, signal: Signal, batch: Batch) -> None:
+    def take(rows: Iterator[Mapping[str, Mapping[str, str]]]) -> None:
+        for row in rows:
+            value: Sequence[str] = row["value"]  # type: ignore[assignment]  # [time, "number"]
+            shelf.add_newest(signal.name, row["metric"], _kept(signal, float(value[1])))
 
     query = promql.selector(signal.families, meter.options.matchers, batch.join.matchers)
     form = {"query": query, "time": f"{meter.window.end:.3f}"}
     limit = (1 << 20) + _ROW_BYTES * batch.series
-    return meter.client.ask("query", form, small, result="vector", limit_bytes=limit).rows
+    meter.client.fold("query", form, take, result="vector", limit_bytes=limit)
 
 
-def _add(row: Row, key: str, subject: Subject, value: float) -> None:
-    row.subjects.add(subject)
-    if is_blank(value) or (key in RATIOS and value > MOST_OF_A_RATIO):
-        return
-    row.values[key] = max(value, row.values.get(key, value))
+def _kept(signal: Signal, value: float) -> float | None:
+    return None if is_blank(value) or (signal.name in RATIOS and value > MOST_OF_A_RATIO) else value
+
+
+def rows_of(shelf: Shelf, file: str, seconds: float) -> Iterator[Row]:
+    """By GPU. ``file``: what notes call the source; ``seconds``: the time of all samples."""
+    number = 0
+    for gpu, _ in shelf.gpus():
+        rows: dict[Identity, Row] = {}
+        for subject, signal, value in shelf.newest(gpu):
+            if subject.identity not in rows:
+                number += 1
+                rows[subject.identity] = Row(subject.identity, file, number, seconds=seconds)
+            row = rows[subject.identity]
+            row.subjects.add(subject)
+            if value is not None:
+                row.values[signal] = max(value, row.values.get(signal, value))
+        yield from rows.values()

@@ -13,7 +13,7 @@ import http.client
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any, Generic, TypeVar
@@ -52,7 +52,9 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T]):
-    rows: list[T]
+    """``rows``: what was made of them."""
+
+    rows: T
     warnings: tuple[str, ...] = ()  # the server's words where its answer is not whole
     around: Mapping[str, Any] = field(default_factory=dict)  # what stands beside the rows
 
@@ -111,11 +113,27 @@ class Client:
         result: str | None = None,
         limit_bytes: int = MOST_BYTES,
         get: bool = False,
-    ) -> Answer[T]:
-        """Rows of ``/api/v1/PATH``, each made small by ``shrink`` as it is read.
+    ) -> Answer[list[T]]:
+        """Rows of ``/api/v1/PATH``, each made small by ``shrink`` as it is read. Else as :meth:`fold`."""
+        return self.fold(
+            path, form, lambda rows: [shrink(row) for row in rows], result=result, limit_bytes=limit_bytes, get=get
+        )
 
-        ``result``: the resultType that is expected; ``get``: the address takes no POST. Raises :class:`QueryError`
-        after the last retry, and :class:`MigsawError` where no token can be had.
+    def fold(
+        self,
+        path: str,
+        form: Mapping[str, str | Sequence[str]],
+        take: Callable[[Iterator[Any]], T],
+        *,
+        result: str | None = None,
+        limit_bytes: int = MOST_BYTES,
+        get: bool = False,
+    ) -> Answer[T]:
+        """What ``take`` makes of the rows of ``/api/v1/PATH``, each given as it is read.
+
+        The rows end in an exception where the answer is not whole; then ``take`` may be called anew. ``result``: the
+        resultType that is expected; ``get``: the address takes no POST. Raises :class:`QueryError` after the last
+        retry, and :class:`MigsawError` where no token can be had.
         """
         if self._has_asked and self._pause:
             self._sleep(self._pause)
@@ -125,7 +143,7 @@ class Client:
             try:
                 # made anew each time: a token may have ended while waiting
                 request = self._request(path, urlencode(form, doseq=True), get)
-                return self._once(request, shrink, result, limit_bytes)
+                return self._once(request, take, result, limit_bytes)
             except _Retry as problem:
                 # what took a whole time-out will take it again
                 if attempt == self._retries or time.monotonic() - begun >= self.server.timeout_seconds:
@@ -136,13 +154,13 @@ class Client:
         raise AssertionError("the last attempt returns or raises")
 
     def _once(
-        self, request: urllib.request.Request, shrink: Callable[[Any], T], result: str | None, limit: int
+        self, request: urllib.request.Request, take: Callable[[Iterator[Any]], T], result: str | None, limit: int
     ) -> Answer[T]:
         seconds = self.server.timeout_seconds
         deadline = time.monotonic() + seconds
         try:
             with self._open(request, timeout=seconds) as response:
-                return self._read(response, limit, deadline, shrink, result)
+                return self._read(response, limit, deadline, take, result)
         except urllib.error.HTTPError as problem:
             with problem:
                 raise self._refusal(problem) from None
@@ -160,11 +178,11 @@ class Client:
         return urllib.request.Request(f"{address}?{form}" if get and form else address, data=body, headers=headers)
 
     def _read(
-        self, response: Any, limit: int, deadline: float, shrink: Callable[[Any], T], result: str | None
+        self, response: Any, limit: int, deadline: float, take: Callable[[Iterator[Any]], T], result: str | None
     ) -> Answer[T]:
         stream = AnswerStream(Bounded(response, limit, deadline), self.server.shown)
         try:
-            rows = [shrink(row) for row in stream.rows()]
+            rows = take(self._checked(stream, result))
         except InputError as problem:
             if stream.is_cut_off and response.headers.get_content_type() == "application/json":
                 raise _Retry(self._error("the answer was cut off", None)) from None
@@ -172,20 +190,23 @@ class Client:
         except (AttributeError, KeyError, TypeError, ValueError, IndexError):
             # a matrix where a vector was asked for, say: the row has another shape
             raise self._error(_wrong_shape(stream.around.get("resultType"), result), _API_HINT) from None
-        return self._checked(rows, stream.around, result)
+        around = stream.around
+        # Prometheus 3 remarks on the question itself among its warnings
+        warnings = [str(w) for w in around.get("warnings") or () if not str(w).startswith("PromQL info")]
+        if around.get("isPartial") is True:
+            warnings.append("some storage nodes did not answer (isPartial)")
+        return Answer(rows, tuple(warnings), around)
 
-    def _checked(self, rows: list[T], around: Mapping[str, Any], result: str | None) -> Answer[T]:
+    def _checked(self, stream: AnswerStream, result: str | None) -> Iterator[Any]:
+        """The rows of an answer that says in the end that it is one."""
+        yield from stream.rows()
+        around = stream.around
         if around.get("status") != "success":
             raise self._error(
                 str(around.get("error") or "the answer has no status: it is none of Prometheus"), _API_HINT
             )
         if result and around.get("resultType") != result:
             raise self._error(_wrong_shape(around.get("resultType"), result), _API_HINT)
-        # Prometheus 3 remarks on the question itself among its warnings
-        warnings = [str(w) for w in around.get("warnings") or () if not str(w).startswith("PromQL info")]
-        if around.get("isPartial") is True:
-            warnings.append("some storage nodes did not answer (isPartial)")
-        return Answer(rows, tuple(warnings), around)
 
     def _refusal(self, problem: urllib.error.HTTPError) -> Exception:
         said = _words(problem)
