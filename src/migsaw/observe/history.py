@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from sqlite3 import OperationalError
 
 from migsaw.errors import InputError, MigsawError, Where
 from migsaw.model.dcgm_fields import BOARD_FIELDS, BUILD_INFO, FIELDS
@@ -51,6 +52,8 @@ def _kept(signal: str) -> promql.Kept:
 
 _DEVICE_SIGNALS = _signals(FIELDS, is_board=False)
 _BOARD_SIGNALS = _signals(BOARD_FIELDS, is_board=True)
+_NAMES = tuple(signal.name for signal in _DEVICE_SIGNALS)
+_READINGS = tuple(signal.name for signal in _BOARD_SIGNALS if signal.name != _ENERGY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +75,10 @@ class History:
         return rows_of(self.shelf, self.source, self.frame.window.end if self.frame.window else 0.0)
 
     def each_device(self) -> Iterator[Device]:
-        return make_devices(self.shelf, [signal.name for signal in _DEVICE_SIGNALS], self.names)
+        return make_devices(self.shelf, _NAMES, self.names)
 
     def each_board(self) -> Iterator[BoardReading]:
-        signals = [signal.name for signal in _BOARD_SIGNALS if signal.name != _ENERGY]
-        return make_boards(self.shelf, signals, _ENERGY, self.names)
+        return make_boards(self.shelf, _READINGS, _ENERGY, self.names)
 
     @property
     def rows(self) -> list[Row]:
@@ -104,7 +106,11 @@ def read_all(server: Server, window: Window, options: HistoryOptions) -> History
         raise InputError("the window is shorter than its step", hint="give a longer --window or a smaller --step")
     pause = _PAUSE_SECONDS if options.low_resource else 0.0
     client = Client(server, retries=options.retries, pause_seconds=pause)
-    return _Reader(Meter(client, promql.aligned(window), options, {})).read()
+    try:
+        return _Reader(Meter(client, promql.aligned(window), options, {})).read()
+    except OperationalError as problem:
+        hint = "make room in the folder of temporary files, or name another one in SQLITE_TMPDIR"
+        raise MigsawError(f"what the server says cannot be put on disk: {problem}", hint=hint) from None
 
 
 @dataclass(slots=True)
@@ -129,7 +135,7 @@ class _Reader:
         self._go_through(self._stages())
         shown = meter.client.server.shown
         history = History(self._frame(server_name), self._notes(), self.kube, self.shelf, self._names(), shown)
-        if not any(device.series for device in history.each_device()):
+        if not self.shelf.is_answered(_NAMES):
             raise self._nothing(next(iter(meter.partial), "the series are of no GPU"))
         return history
 

@@ -21,7 +21,7 @@ from typing import Any
 from migsaw.observe.dcgm import LABELS, Subject, subject_of
 from migsaw.observe.joins import Key, Shape, Unit, place
 
-_PAGES_KIB = 2048
+PRAGMAS = ("cache_size = -2048",)  # KiB of pages in memory
 _SCHEMA = """
 CREATE TABLE device (
     id INTEGER PRIMARY KEY, gpu TEXT, gi TEXT, profile TEXT, owner TEXT, kind TEXT, unit TEXT,
@@ -62,7 +62,8 @@ class Shelf:
 
     def __init__(self, statistics: Iterable[str]) -> None:
         self._db = sqlite3.connect("", check_same_thread=False)  # whichever thread forgets it last closes it
-        self._db.execute(f"PRAGMA cache_size = -{_PAGES_KIB}")
+        for pragma in PRAGMAS:
+            self._db.execute(f"PRAGMA {pragma}")
         self._statistics = tuple(statistics)
         self._db.executescript(_SCHEMA.format(columns=", ".join(f"{name} REAL" for name in self._statistics)))
         self._shapes: list[Shape] = []
@@ -104,9 +105,6 @@ class Shelf:
         self._db.execute(f"INSERT OR IGNORE INTO device VALUES (NULL{', ?' * 6})", (*key, *unit))
         row = (said, self.device(key), self._shapes.index(shape))
         return self._db.execute("INSERT INTO subject VALUES (NULL, ?, ?, ?)", row).lastrowid
-
-    def has(self, signal: str) -> bool:
-        return self._one("SELECT 1 FROM series WHERE signal = ? LIMIT 1", signal) is not None
 
     def series(self, signal: str) -> dict[Unit, int]:
         """How many series each unit has."""
@@ -178,6 +176,11 @@ class Shelf:
         text = f"UPDATE value SET is_answered = 1 WHERE signal = ? AND device IN ({devices})"
         with self.whole():
             self._db.executemany(text, ((signal, *unit) for unit in units))
+
+    def is_answered(self, signals: Sequence[str]) -> bool:
+        """Whether anything is known of one of these."""
+        text = f"SELECT 1 FROM value WHERE is_answered AND signal IN ({', '.join('?' * len(signals))}) LIMIT 1"
+        return self._one(text, *signals) is not None
 
     def largest(self, signal: str, statistic: str) -> float | None:
         found: float | None = self._one(f"SELECT max({statistic}) FROM value WHERE signal = ?", signal)
