@@ -120,7 +120,11 @@ def server(data: Path) -> Iterator[str]:
     config = data.parent / "prometheus.yml"
     config.write_text("global: {scrape_interval: 1h}\n")
     command = ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={data}", "--log.level=error"]
-    command += [f"--web.listen-address={url.removeprefix('http://')}", "--storage.tsdb.retention.time=100y"]
+    command += [
+        f"--web.listen-address={url.removeprefix('http://')}",
+        "--storage.tsdb.retention.time=100y",
+        "--query.timeout=15m",
+    ]
     process = subprocess.Popen(command)
     try:
         _wait_for(url)

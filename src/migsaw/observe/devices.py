@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby
 
 from migsaw.model.refs import PodRef
@@ -20,7 +21,7 @@ from migsaw.observe.pods import PodsSeen
 from migsaw.observe.shelf import Measured, Shelf
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: what is found once is kept
 class Names:
     """What names mean: hosts → nodes, uids and names without a namespace → pods."""
 
@@ -40,9 +41,15 @@ class Names:
         namespace, _, name = said.partition("/")
         if namespace:
             return PodRef(namespace, name)
-        pods = self.pods.pods.values() if self.pods else ()
-        same = {PodRef(pod.namespace, pod.name) for pod in pods if pod.name == name}
-        return same.pop() if len(same) == 1 else None
+        same = self._of_name.get(name, ())
+        return same[0] if len(same) == 1 else None
+
+    @cached_property
+    def _of_name(self) -> dict[str, list[PodRef]]:
+        found: dict[str, list[PodRef]] = {}
+        for pod in self.pods.pods.values() if self.pods else ():
+            found.setdefault(pod.name, []).append(PodRef(pod.namespace, pod.name))
+        return found
 
 
 @dataclass(frozen=True, order=True, slots=True)

@@ -176,7 +176,7 @@ class _Reader:
         return self.meter.batches(self.shelf.series(signal.name), self.shelf.shapes())
 
     def _read_now(self) -> None:
-        read_now(self.meter, self.shelf, [(signal, self._of(signal)) for signal in _DEVICE_SIGNALS])
+        read_now(self.meter, self.shelf, ((signal, self._of(signal)) for signal in _DEVICE_SIGNALS))
 
     def _read_versions(self) -> None:
         """Known where all exporters that run at the end of the window say the same."""
@@ -201,9 +201,14 @@ class _Reader:
 
     def _read_pods(self) -> None:
         names = self._names()
-        holders = {owner for said in self.shelf.owners() if (owner := names.owner(said))}
-        asking = self.kube.pods.pods.values() if self.kube else ()
-        self.pods = pod_uses(self.meter, holders | {PodRef(pod.namespace, pod.name) for pod in asking if pod.node})
+
+        def holders() -> Iterator[PodRef]:
+            """Some may be given twice."""
+            yield from (owner for said in self.shelf.owners() if (owner := names.owner(said)))
+            asking = self.kube.pods.pods.values() if self.kube else ()
+            yield from (PodRef(pod.namespace, pod.name) for pod in asking if pod.node)
+
+        self.pods = pod_uses(self.meter, holders)
 
     def _read_nodes(self) -> None:
         names = self._names()

@@ -13,6 +13,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from migsaw.model.refs import PodRef
 from migsaw.model.telemetry import Distribution, NodeUse, PodUse
@@ -50,13 +51,18 @@ _DISK_BUSY = _Counter("node_disk_io_time_seconds_total", ("device",), _DISKS)
 _NODE_RECEIVE = _Counter("node_network_receive_bytes_total", ("device",), _NICS)
 _CPU_LIMIT, _ENDED = "kube_pod_container_resource_limits", "kube_pod_container_status_last_terminated_reason"
 
+_VALUES = 2000  # named in one question for the list of series: some servers take no body of a megabyte
+
 _Row = tuple[tuple[str, ...], float]
 
 
-def pod_uses(meter: Meter, pods: Iterable[PodRef]) -> tuple[PodUse, ...]:
-    """Of these pods, those of which something is known. Raises :class:`QueryError` where the server is gone."""
-    wanted = sorted(set(pods), key=str)
-    asking = _Asking(meter, _POD, "pod", sorted({pod.pod for pod in wanted}))
+def pod_uses(meter: Meter, pods: Callable[[], Iterable[PodRef]]) -> tuple[PodUse, ...]:
+    """Of these pods, those of which something is known, by name.
+
+    ``pods`` is called anew for each family: they may be too many to be held. Raises :class:`QueryError` where the
+    server is gone.
+    """
+    asking = _Asking(meter, _POD, "pod", lambda: (pod.pod for pod in pods()))
     cpu = asking.distributions([_CPU], lambda use: use[0])
     throttled = asking.distributions([_THROTTLED, _PERIODS], lambda use: f"{use[0]} / ({use[1]} > 0)")
     receive = asking.distributions([_RECEIVE], lambda use: use[0])
@@ -65,8 +71,8 @@ def pod_uses(meter: Meter, pods: Iterable[PodRef]) -> tuple[PodUse, ...]:
     ooms = asking.increases(_OOM)
     ended = asking.numbers(_ENDED, "sum", "max_over_time", 'reason="OOMKilled"')
     restarts = asking.increases(_RESTARTS)
-    uses = []
-    for pod in wanted:
+    uses = {}
+    for pod in pods():
         key = (pod.namespace, pod.pod)
         kills = [ooms[key]] if key in ooms else []
         if key in ended and key in restarts:  # the last end may lie before the window: then nothing began again in it
@@ -82,13 +88,13 @@ def pod_uses(meter: Meter, pods: Iterable[PodRef]) -> tuple[PodUse, ...]:
             restarts=round(restarts[key]) if key in restarts else None,
         )
         if use != PodUse(pod):
-            uses.append(use)
-    return tuple(uses)
+            uses[pod] = use
+    return tuple(uses[pod] for pod in sorted(uses, key=str))
 
 
 def node_uses(meter: Meter, node_of_instance: Mapping[str, str]) -> tuple[NodeUse, ...]:
     """``node_of_instance``: scrape targets of node-exporter. Raises :class:`QueryError` where the server is gone."""
-    asking = _Asking(meter, ("instance",), "instance", sorted(node_of_instance))
+    asking = _Asking(meter, ("instance",), "instance", lambda: node_of_instance)
     busy = asking.distributions([_DISK_BUSY], lambda use: f"clamp_max({use[0]}, 1)", aggregate="max")
     receive = asking.distributions([_NODE_RECEIVE], lambda use: use[0])
     uses = {}
@@ -113,7 +119,7 @@ class _Asking:
     meter: Meter
     by: tuple[str, ...]
     label: str
-    values: Sequence[str]
+    values: Callable[[], Iterable[str]]
 
     def distributions(
         self, counters: Sequence[_Counter], formula: Callable[[list[str]], str], *, aggregate: str = "sum"
@@ -170,11 +176,16 @@ class _Asking:
                 raise
 
     def _count(self, family: str) -> Mapping[tuple[str, ...], int]:
-        """Series of each value of the label, from the list of series, or counted where the server has no list."""
-        if not self.values:
-            return {}
+        """Series of each value of the label; a value that is given twice has as many."""
+        found: dict[tuple[str, ...], int] = {}
+        values = iter(self.values())
+        while some := tuple(sorted(set(islice(values, _VALUES)))):
+            found.update(self._count_some(self._series(family, Matcher(self.label, some), "")))
+        return found
+
+    def _count_some(self, series: str) -> Mapping[tuple[str, ...], int]:
+        """From the list of series, or counted where the server has no list."""
         client, window, label = self.meter.client, self.meter.window, self.label
-        series = self._series(family, Matcher(label, tuple(self.values)), "")
         listed = {"match[]": [series], "start": f"{window.start:.3f}", "end": f"{window.end:.3f}"}
         try:
             return Counter(client.ask("series", listed, lambda labels: (str(labels[label]),)).rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from migsaw.model.telemetry import RATIOS
 from migsaw.observe import promql
@@ -14,7 +14,7 @@ from migsaw.observe.shelf import Shelf
 _ROW_BYTES = 1 << 12
 
 
-def read_now(meter: Meter, shelf: Shelf, signals: Sequence[tuple[Signal, Sequence[Batch]]]) -> None:
+def read_now(meter: Meter, shelf: Shelf, signals: Iterable[tuple[Signal, Sequence[Batch]]]) -> None:
     """At the end of the window. A series that ended before gives none.
 
     Raises :class:`migsaw.observe.prometheus.QueryError`; then none counts.
