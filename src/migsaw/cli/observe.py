@@ -24,4 +24,5 @@ def command(output: Output, **inputs: Any) -> None:
 
     catalogue = load_catalogue()
     snapshot = observed(inputs, catalogue)
-    show(output, documents.plain(snapshot), [snapshot_table(snapshot, catalogue)], makes_document=True)
+    document = documents.plain(snapshot) if output.is_data else None  # large: not made in vain
+    show(output, document, [snapshot_table(snapshot, catalogue)], makes_document=True)

@@ -32,6 +32,10 @@ class Output:
     format: str
     path: Path | None = None  # None: stdout
 
+    @property
+    def is_data(self) -> bool:
+        return self.format in ("json", "yaml")
+
 
 class OutputType(click.ParamType):  # type: ignore[type-arg]
     name = "FORMAT|FILE"
@@ -57,18 +61,17 @@ def output_option(default: str = "table") -> Callable[[F], F]:
 
 
 def show(output: Output, document: Any, tables: Sequence[Table], *, makes_document: bool = False) -> None:
-    """Writes ``document`` (plain data) or ``tables`` as asked.
+    """Writes ``document`` (plain data; needed only where ``output.is_data``) or ``tables`` as asked.
 
     A command that makes a document writes it and prints its tables too: on stdout where a file was named, else on
     stderr.
     """
-    is_data = output.format in ("json", "yaml")
-    text = _encode(document, output.format) if is_data else _draw(tables, output)
+    text = _encode(document, output.format) if output.is_data else _draw(tables, output)
     if output.path is not None:
         write_file(output.path, text)
     else:
         sys.stdout.write(text)
-    if makes_document and is_data:
+    if makes_document and output.is_data:
         (sys.stdout if output.path else sys.stderr).write(_draw(tables, Output("table")))
 
 
