@@ -326,6 +326,11 @@ def spikes_in_the_week(snapshot):
     return change_series(snapshot, position(snapshot), "dram", spikes=2)
 
 
+@text("MS114", fires=False)
+def the_largest_ratio_that_is_kept(world):
+    next(line for line in world.of(world.places(held=True)[0]) if line.family == world.fields["sm"]).value = 1.2
+
+
 @text("MS115")
 def a_ratio_of_a_little_above_one(world):
     next(line for line in world.of(world.places(held=True)[0]) if line.family == world.fields["sm"]).value = 1.07
@@ -403,6 +408,13 @@ def utilisation_of_an_instance(world):
     world.lines.append(Line(UTIL, dict(world.of(place)[0].labels), 0))
 
 
+@text("MS118", fires=False)
+def utilisation_of_whole_gpus_only(world):
+    for line in world.lines:
+        if line.family == UTIL:
+            line.value = 100
+
+
 @text("MS119")
 def power_on_every_instance_of_a_gpu(world):
     host, index, _ = next(p for p in world.places(mig=True, held=False))
@@ -423,6 +435,24 @@ def exporters_of_two_generations(world):
     for line in world.lines:
         if line.host == world.names()[0]:
             line.family = other.get(line.family, line.family)
+
+
+@text("MS120", fires=False)
+def all_exporters_of_the_newer_generation(world):
+    newer = dict(zip(ACTIVE.values(), RATIO.values(), strict=True))
+    for line in world.lines:
+        line.family = newer.get(line.family, line.family)
+
+
+@week("MS120", fires=False)
+def two_signals_under_two_generations(snapshot):
+    devices = tuple(
+        replace(
+            d, series={k: replace(s, name=(ACTIVE if k == "sm" else RATIO).get(k, s.name)) for k, s in d.series.items()}
+        )
+        for d in snapshot.telemetry.devices
+    )
+    return of_telemetry(snapshot, devices=devices)
 
 
 @text("MS121")
@@ -525,6 +555,11 @@ def no_pod_labels_on_any_node(world):
 def a_whole_gpu_without_label_is_counted(world):
     host = world.names()[0]
     _unname(world.of(next(p for p in world.places(mig=False) if p[0] == host)))
+
+
+@text("MS133", fires=False)
+def no_exporter_names_any_holder(world):
+    _unname(world.lines)
 
 
 @text("MS134")
@@ -649,6 +684,11 @@ def the_node_knows_what_the_label_does_not(world):
 @week("MS151")
 def an_answer_is_missing(snapshot):
     return of_telemetry(snapshot, partial=("DCGM_FI_PROF_SM_ACTIVE: maximum of 12 GPUs not read: timed out",))
+
+
+@week("MS151", fires=False)
+def an_answer_without_samples(snapshot):
+    return change_series(snapshot, position(snapshot), "sm", samples=0, values=None, changes=None)
 
 
 @week("MS152")
