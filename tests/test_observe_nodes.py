@@ -412,3 +412,16 @@ def test_more_pods_than_the_kubelet_has_slices_are_told(tmp_path, number, is_tol
     snapshot = Files(tmp_path).observe(nodes=[mixed("n1", {"1g.5gb": 7})], pods=[*pods, SYSTEM_POD])
     said = "8 pods with GPUs ask for more than the kubelet advertises: 8 x nvidia.com/mig-1g.5gb of 7"
     assert (said in texts(snapshot)) == is_told
+
+
+def test_time_slicing_is_told_and_amounts_are_devices(tmp_path):
+    labels = {"nvidia.com/gpu.product": "NVIDIA-A30", "nvidia.com/gpu.count": "2", "nvidia.com/gpu.replicas": "4"}
+    found, snapshot = observe_node(tmp_path, node("n1", {"nvidia.com/gpu": 8}, labels))
+    assert (len(found.gpus), found.allocatable) == (2, {"nvidia.com/gpu": 2})
+    assert "nvidia.com/gpu: time-slicing or MPS lets several pods share one" in texts(snapshot)
+
+
+def test_a_waiting_pod_that_is_being_deleted_waits_for_nothing(tmp_path):
+    leaving = pod("ml/a", {"nvidia.com/gpu": 1}, None, "Pending", deletionTimestamp="2026-01-01T00:00:00Z")
+    snapshot = Files(tmp_path).observe(nodes=[mixed("n1", {"1g.5gb": 7})], pods=[leaving, SYSTEM_POD])
+    assert snapshot.pods == ()

@@ -349,3 +349,13 @@ def test_a_gpu_with_mig_off_and_instances_is_a_contradiction(tmp_path):
     snapshot = Files(tmp_path).observe(smi={"n1.csv": CSV.format("Disabled", "Disabled"), "n1.lgi.txt": table})
     assert snapshot.nodes[0].gpus[0].mig == "on"
     assert any("MIG is off by nvidia-smi, which shows instances too" in n.text for n in snapshot.notes)
+
+
+def test_on_a_machine_without_kubernetes_processes_tell_what_is_held(tmp_path):
+    """Memory in use without a process is no idleness: in a container nvidia-smi sees no process of another one."""
+    first, second = Files(tmp_path).observe(smi={"vm.xml": XML}).nodes[0].gpus
+    assert {i.gi_id: i.state for i in first.instances} == {1: "idle", 9: "busy"}
+    assert second.state == "unknown"  # its part of the XML lists no processes at all
+    used = XML.replace("<used>298 MiB", "<used>9000 MiB")
+    (one, *_) = Files(tmp_path).observe(smi={"vm.xml": used}).nodes[0].gpus
+    assert {i.gi_id: i.state for i in one.instances} == {1: "unknown", 9: "busy"}

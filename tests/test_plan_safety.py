@@ -289,7 +289,7 @@ def test_a_driver_that_reported_only_some_profiles_rules_for_its_gpu_alone() -> 
     cut = node(gpu(0, IDLE, geometry="a100/some"), gpu(1, IDLE))
     result = make_plan(inputs_of(cut, waiting("3g.40gb"), geometries=some))
     assert result.pods[0].reason == Reason.SERVED_AFTER_RECUT
-    assert [g.reason for g in result.gpus] == [Reason.ALREADY_RIGHT, Reason.RECUT]
+    assert [g.reason for g in result.gpus] == [Reason.NO_DEMAND, Reason.RECUT]
 
 
 def test_a_pod_of_several_slices_is_told_of_all() -> None:
@@ -302,3 +302,108 @@ def test_fits_of_workloads_that_are_not_there_are_told() -> None:
     fits = Fits(tuple(Fit(WorkloadRef("ml", "Pod", name), "measured", chosen=Choice(A100, "3g.40gb")) for name in "ab"))
     result = make_plan(inputs_of(node(gpu(0, IDLE)), replace(waiting("1g.10gb"), name="a"), fits=fits))
     assert result.notes == ("1 of the fits fit no pod of the snapshot: ml/Pod/b",)
+
+
+def test_a_node_whose_plugin_has_the_strategy_none_is_not_cut_and_offers_no_slice() -> None:
+    result = plan(node(gpu(0, IDLE), strategy="none"), waiting("1g.10gb"), waiting("3g.40gb", name="new-1"))
+    assert result.gpus[0].reason == Reason.OUT_OF_SCOPE
+    assert all(p.after is None for p in result.pods)
+
+
+def test_what_the_kubelet_does_not_offer_is_not_promised() -> None:
+    """Three of seven are unhealthy, one is asked for by a running pod: three are left."""
+    many = [replace(IDLE, gi_id=n) for n in range(6)]
+    unwell = node(gpu(0, BUSY, *many), allocatable={"nvidia.com/mig-1g.10gb": 4})
+    running = Pod("ml", "bert-0", "n1", "Running", {"nvidia.com/mig-1g.10gb": 1})
+    pods = [waiting("1g.10gb", name=f"new-{n}") for n in range(5)]
+    result = make_plan(inputs_of(unwell, running, *pods))
+    assert sum(p.reason == Reason.FITS_FREE_SLICE for p in result.pods) == 3
+    assert "3 x 1g.10gb look free, but the kubelet does not offer them" in result.notes[0]
+
+
+def test_a_layout_that_the_single_strategy_calls_invalid_offers_nothing() -> None:
+    pod = Pod("ml", "new-0", None, "Pending", {"nvidia.com/gpu": 1})
+    single = {"strategy": "single", "layout_scope": "node", "allocatable": {"nvidia.com/gpu": 0}}
+    assert plan(node(gpu(0, IDLE, IDLE), **single), pod).pods[0].after is None
+
+
+def test_a_node_of_which_the_exporter_shows_only_some_instances_is_not_cut() -> None:
+    part = node(gpu(0, IDLE), gpu(1, mig="on", state="idle"), allocatable={"nvidia.com/mig-1g.10gb": 5})
+    result = plan(part, waiting("3g.40gb"))
+    assert {g.reason for g in result.gpus} == {Reason.MAY_BE_HELD}
+    assert "advertises 5 x 1g.10gb here, 1 were seen" in result.gpus[0].text
+    assert not any(g.is_layout_known for g in result.gpus)
+
+
+def test_azureml_cuts_only_nodes_of_the_single_strategy() -> None:
+    single = Node("n2", owner="gpu-operator", strategy="single", layout_scope="node", gpus=(gpu(0, IDLE),))
+    snapshot = Snapshot((node(gpu(0, IDLE)), single), (waiting("3g.40gb"),))
+    inputs = Inputs(snapshot, "0" * 64, CATALOGUE, Policy(), None, "azureml")
+    result = write_up(inputs, draft_plan(inputs))
+    assert result.gpus[0].reason == Reason.OUT_OF_SCOPE
+
+
+def test_pods_of_several_instances_see_past_a_report_that_says_what_the_catalogue_says() -> None:
+    """`-lgipp` was given for one of two GPUs: both have the board's own geometry, so both serve one pod."""
+    board = CATALOGUE.board(A100)
+    full = tuple(
+        ReportedProfile(p.name, p.profile_id or 0, p.starts or (), p.memory_slices or 0, p.max_instances)
+        for p in board.profiles
+    )
+    two_g = Instance("2g.20gb", 3, None, None, "no pod asks for it", "idle")
+    apart = node(gpu(0, two_g, geometry="x"), gpu(1, two_g))
+    result = make_plan(inputs_of(apart, waiting("2g.20gb", 2), geometries={"x": full}))
+    assert result.pods[0].reason == Reason.FITS_FREE_SLICE
+
+
+def test_nothing_is_proven_of_pods_that_span_unlike_gpus_of_a_node() -> None:
+    """An A100 and an A30, both whole and free: the programme serves a pod from one kind, so its bound must not lie."""
+    off = {"mig": "off", "state": "idle"}
+    mixed = node(gpu(0, **off), gpu(1, board="a30-24gb", **off))  # type: ignore[arg-type]
+    (level, *_) = plan(mixed, Pod("ml", "ddp", None, "Pending", {"nvidia.com/gpu": 2})).levels
+    assert level.lower_bound == 0
+
+
+def test_work_on_whole_gpus_keeps_its_board_when_everything_restarts() -> None:
+    """An idle A100 is cheaper, but nobody measured the job there."""
+    h100 = replace(gpu(0, mig="off", state="busy", owner=PodRef("ml", "ddp")), board="h100-nvl-94gb")
+    a100 = Node("n2", "Standard_NC24ads_A100_v4", owner="gpu-operator", strategy="mixed", gpus=(gpu(0, BUSY),))
+    first = node(h100, azure_size="Standard_NC40ads_H100_v5")
+    running = Pod("ml", "ddp", "n1", "Running", {"nvidia.com/gpu": 1})
+    snapshot = Snapshot((first, a100), (running,))
+    ideal = make_plan(Inputs(snapshot, "0" * 64, CATALOGUE, Policy())).ideal
+    assert ideal is not None
+    assert {row.board.split()[0]: row.layout for row in ideal.rows if row.layout == ("off",)} == {
+        "h100-nvl-94gb": ("off",)
+    }
+
+
+def test_layouts_that_cannot_be_give_no_numbers() -> None:
+    result = make_plan(inputs_of(node(gpu(0, *IMPOSSIBLE))))
+    assert result.gpus[0].stranded is None
+    assert result.ideal is None or result.ideal.savings.gpu_hours >= 0  # type: ignore[operator]
+
+
+def test_what_may_be_held_is_told_from_what_is() -> None:
+    found = plan(node(gpu(0, BUSY, UNKNOWN, IDLE))).gpus[0]
+    assert (found.pinned, found.unsure) == (("1g.10gb", "1g.10gb"), ("1g.10gb",))
+    dark = plan(node(gpu(0, mig="on", state="unknown"))).gpus[0]
+    assert (dark.before, dark.is_layout_known) == ((), False)
+
+
+def test_on_single_nodes_a_request_for_a_profile_is_told_what_to_ask() -> None:
+    single = {"strategy": "single", "layout_scope": "node"}
+    (pod,) = plan(node(gpu(0, IDLE), **single), waiting("1g.10gb")).pods
+    assert pod.reason == Reason.NO_SUCH_PROFILE
+    assert "ask for nvidia.com/gpu: 1" in pod.text
+
+
+def test_new_pools_of_a_single_cluster_are_single_and_say_what_to_ask_for() -> None:
+    aks = node(gpu(0, BUSY), owner="aks", strategy="single", layout_scope="pool", azure_size="Standard_NC24ads_A100_v4")
+    fits = Fits((Fit(WorkloadRef("ml", "Pod", "new-0"), "measured", chosen=Choice(A100, "2g.20gb")),))
+    pod = Pod("ml", "new-0", None, "Pending", {"nvidia.com/gpu": 1})
+    result = make_plan(inputs_of(aks, pod, fits=fits))
+    (step,) = [s.pool for s in result.steps if s.pool]
+    assert step is not None
+    assert step.strategy == "single"
+    assert "asked for by nvidia.com/gpu: 1" in result.pods[0].text

@@ -129,7 +129,31 @@ def test_what_nodes_have_today_is_kept_under_its_name():
     assert gpus_of(configs["mine"]) == {0: Counter({"2g.20gb": 1})}
     assert configs["all-disabled"] == [{"devices": "all", "mig-enabled": False}]
     assert "both" not in configs  # used with two layouts: it is named, not guessed
-    assert "# both: nodes use it with different layouts" in made["mig-parted.yaml"]
+    assert "# both: nodes use it with layouts that differ or were not seen" in made["mig-parted.yaml"]
+
+
+def test_a_label_that_has_the_new_value_already_is_tried_again():
+    """An apply that failed, or said success without cutting: the name means what it is to be, not what is there."""
+    gpu = gpu_plan("a", 0, A100, ("1g.10gb@0",), ("3g.40gb", "3g.40gb"))
+    first = labels(files(plan_of([gpu], [node("a")]))["labels.sh"])["a"]
+    made = files(plan_of([gpu], [node("a", mig_config=first)]))
+    assert gpus_of(read_mig_parted(made["mig-parted.yaml"])[first]) == {0: Counter({"3g.40gb": 2})}
+    assert "delete pod -l app=nvidia-mig-manager --field-selector spec.nodeName=a\n" in made["labels.sh"]
+
+
+def test_layouts_that_were_not_wholly_seen_are_never_written_down_as_todays():
+    """A mig-manager that restarts would apply them."""
+    gpus = [
+        gpu_plan("a", 0, A100, ("7g.80gb@0",), ("1g.10gb",) * 7),
+        gpu_plan("b", 0, A100, ("2g.20gb@0",), ("2g.20gb@0",), is_layout_known=False),
+        gpu_plan("c", 0, A100, ("2g.20gb@0",), ("2g.20gb@0",)),
+        gpu_plan("d", 0, A100, (), (), is_layout_known=False),
+    ]
+    nodes = [node("a"), node("b", mig_config="team"), node("c", mig_config="team"), node("d", mig_config="dark")]
+    made = files(plan_of(gpus, nodes))["mig-parted.yaml"]
+    assert {"team", "dark"}.isdisjoint(read_mig_parted(made))
+    assert "# team: nodes use it with layouts that differ or were not seen. Copy it" in made
+    assert "# dark: nodes use it with layouts that differ or were not seen. Copy it" in made
 
 
 def test_mode_changes_say_what_they_reset():

@@ -63,14 +63,20 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """``count`` groups of ``gpus`` whole GPUs each, MIG off. Each lies on one entry, with ``same_node`` in one node."""
+    """``count`` groups of ``gpus`` whole GPUs each, MIG off. Each lies on one entry, with ``same_node`` in one node.
+
+    ``entry``: the only one that will do; None: any.
+    """
 
     name: str
     gpus: int
     count: int
     same_node: bool = False
+    entry: str | None = None
 
     def fits(self, entry: Entry) -> bool:
+        if self.entry not in (None, entry.name):
+            return False
         return not self.same_node or self.gpus <= entry.gpus_per_node
 
 

@@ -43,7 +43,9 @@ class GpuPlan:
     text: str = ""
     uuid: str | None = None
     board: str | None = None
-    pinned: tuple[str, ...] = ()
+    pinned: tuple[str, ...] = ()  # held, or perhaps held
+    unsure: tuple[str, ...] = ()  # those of them of which nobody says whether they are held
+    is_layout_known: bool = True  # ``before`` is all that it has
     is_geometry_reported: bool = False  # the node's driver told its placements, which win over the catalogue's
     idle_in_use: tuple[str, ...] = ()  # instances that are held and showed no activity in the sample
     stranded: tuple[int, int] | None = None  # (compute, memory) slices after the plan that no legal placement can use

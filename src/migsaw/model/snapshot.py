@@ -114,7 +114,7 @@ class Node:
     mig_config_state: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)  # those a pod of this snapshot may select by
     taints: tuple[Taint, ...] = ()
-    allocatable: Mapping[str, int] = field(default_factory=dict)  # GPU resources only
+    allocatable: Mapping[str, int] = field(default_factory=dict)  # GPU resources only; devices, however many share one
     gpus: tuple[Gpu, ...] = ()
 
 

@@ -20,7 +20,7 @@ from migsaw.observe.geometry import check_geometry, geometry_key, reported_profi
 from migsaw.observe.gpus import NodeSources, draft_gpus
 from migsaw.observe.hosts import Hosts, node_of_file, place_rows
 from migsaw.observe.instances import FindHolders
-from migsaw.observe.inventory import is_gpu_node, take_inventory
+from migsaw.observe.inventory import devices, is_gpu_node, take_inventory
 from migsaw.observe.mig_parted import EXPORTED, Entry, MigParted
 from migsaw.observe.nodes import POOL_LABELS, SIZE_LABELS, NodeFacts, bare_node
 from migsaw.observe.owners import settle
@@ -159,7 +159,11 @@ def _node(
         mig_config_state=node.label("nvidia.com/mig.config.state"),
         labels={key: node.labels[key] for key in sorted(shared.label_keys & node.labels.keys())},
         taints=node.taints,
-        allocatable={k: n for k, n in node.allocatable.items() if n or not k.startswith("nvidia.com/mig-")},
+        allocatable={
+            name: devices(node, name, amount)
+            for name, amount in node.allocatable.items()
+            if amount or not name.startswith("nvidia.com/mig-")
+        },
         gpus=gpus,
     )
 

@@ -13,7 +13,7 @@ from migsaw.model.boards import Board, Catalogue
 from migsaw.model.names import RESOURCE_PREFIX, WHOLE_GPU_RESOURCE, parse_profile_name
 from migsaw.model.snapshot import Gpu, Note
 from migsaw.observe import naming
-from migsaw.observe.inventory import PRODUCT, Inventory, labelled_slices, most_of
+from migsaw.observe.inventory import PRODUCT, Inventory, devices, labelled_slices, most_of
 from migsaw.observe.mig_parted import Entry, MigParted
 from migsaw.observe.nodes import NodeFacts
 from migsaw.observe.partitioner import MIG_CONFIG, MIG_MANAGER, Partitioner
@@ -65,6 +65,11 @@ def _state_notes(node: NodeFacts, board: Board | None) -> list[Note]:
     found = []
     config, state = node.label(MIG_CONFIG), node.label("nvidia.com/mig.config.state")
     strategy = node.label("nvidia.com/mig.strategy")
+    if shared := sorted(name for name in node.capacity if devices(node, name, 1) == 0 or name.endswith(".shared")):
+        text = (
+            f"{', '.join(shared)}: time-slicing or MPS lets several pods share one; migsaw counts devices, one pod each"
+        )
+        found.append(node.note("warning", text))
     if strategy not in (None, "single", "mixed", "none"):
         text = f"its label nvidia.com/mig.strategy is {strategy!r}, none of single, mixed and none: not believed"
         found.append(node.note("warning", text))

@@ -21,6 +21,7 @@ from migsaw.observe.instances import (
     activity,
     doubt_labels,
     draft_instances,
+    has_process,
     memory,
     name_the_unknown,
 )
@@ -38,6 +39,7 @@ class GpuDraft:
     named: tuple[PodRef, ...]  # holders of the whole GPU, by the exporter
     instances: tuple[Draft, ...]
     is_layout_known: bool
+    has_process: bool | None = None  # on the GPU, by who lists processes
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,8 @@ def _draft(
         memory_mib=replace(shown, used=card_memory.used) if shown.used is None else shown,
     )
     named = tuple(find_holders(seen.board_rows))
-    return GpuDraft(gpu, named, drafts, bool(drafts) or (seen.is_exported and not seen.rows))
+    known = bool(drafts) or (seen.is_exported and not seen.rows)
+    return GpuDraft(gpu, named, drafts, known, has_process(seen.cards))
 
 
 def _board(

@@ -20,7 +20,7 @@ from migsaw.model.telemetry import OwnerSource
 from migsaw.observe.cards import Sighting
 from migsaw.observe.exporter import Row
 from migsaw.observe.inventory import profile_name
-from migsaw.observe.smi_facts import Device
+from migsaw.observe.smi_facts import Card, Device
 
 _DRA_DEVICE = re.compile(r"gpu-(\d+)-mig-[\w.]+-(?P<profile>\d+)-(?P<start>\d+)")
 _NEAR = 0.03  # drivers differ by a few per cent in what they call an instance's memory
@@ -38,7 +38,7 @@ class Draft:
     instance: Instance
     named: tuple[PodRef, ...] = ()  # by the exporter
     doubt: str | None = None
-    has_process: bool = False
+    has_process: bool | None = None  # None: nobody lists processes
     is_only_labelled: bool = False
     shown_mib: int | None = None  # memory as the exporter or nvidia-smi shows it, not the catalogue's
 
@@ -96,10 +96,16 @@ def _draft(
         instance,
         tuple(find_holders(rows)),
         doubt,
-        has_process=any(device.has_process for device in devices),
+        has_process=has_process(devices),
         is_only_labelled=profile in labels and not is_confirmed,
         shown_mib=shown,
     )
+
+
+def has_process(seen: Iterable[Card | Device]) -> bool | None:
+    """None where nothing lists processes."""
+    told = [item.has_process for item in seen if item.has_process is not None]
+    return any(told) if told else None
 
 
 def _listed(seen: Sighting, board: Board | None, say: Callable[[str], None]) -> tuple[Draft, ...]:

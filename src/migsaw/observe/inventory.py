@@ -84,7 +84,7 @@ def _advertised(node: NodeFacts, suffix: str | None, board: Board | None) -> tup
     whole: int | None = None
     for shown, amount in node.capacity.items():
         name = shown.removesuffix(".shared")
-        number = amount // _replicas(node, name)
+        number = devices(node, shown, amount)
         if name == WHOLE_GPU_RESOURCE:
             whole = (whole or 0) + number
         elif name.startswith(RESOURCE_PREFIX) and number:
@@ -125,6 +125,11 @@ def profile_name(text: str, board: Board | None) -> str:
         and abs(own.gigabytes - parsed.gigabytes) <= max(1, _ROUNDING * own.gigabytes)
     ]
     return near[0] if len(near) == 1 else str(parsed)
+
+
+def devices(node: NodeFacts, resource: str, amount: int) -> int:
+    """How many devices an advertised amount is."""
+    return amount // _replicas(node, resource.removesuffix(".shared"))
 
 
 def _replicas(node: NodeFacts, resource: str) -> int:

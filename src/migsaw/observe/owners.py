@@ -39,7 +39,7 @@ class Slot:
     doubt: str | None
     activity: Activity | None
     memory: Memory
-    has_process: bool = False
+    has_process: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,9 @@ def _slots(node: NodeFacts, strategy: str | None, drafts: Sequence[GpuDraft]) ->
             )
         if not draft.instances and not (gpu.mig == "on" and draft.is_layout_known):
             resources = _ANY if gpu.mig in ("on", "unknown") else frozenset((WHOLE_GPU_RESOURCE,))
-            slots.append(Slot(gpu.index, None, resources, draft.named, None, gpu.activity, gpu.memory_mib))
+            slots.append(
+                Slot(gpu.index, None, resources, draft.named, None, gpu.activity, gpu.memory_mib, draft.has_process)
+            )
     return slots
 
 
@@ -177,6 +179,9 @@ def _holding(
 ) -> Holding:
     if slot.named:
         return _named(slot, node, accounts, pods)
+    is_alone = pods is None and node.file is None  # a machine without Kubernetes: processes tell
+    if is_alone and not slot.doubt and slot.has_process is not None and slot.memory.used is not None:
+        return _by_processes(slot)
     if slot.doubt or blind:
         return Holding("unknown", None, slot.doubt or blind)
     asked = [accounts.left.get(name, {}) for name in slot.resources] if slot.resources else accounts.left.values()
@@ -187,6 +192,15 @@ def _holding(
         return Holding("unknown", None, f"{_names(left)} may hold it")
     rivals = [s for s in slots if not s.named and (s.resources & slot.resources or not s.resources)]
     return _counted(left, rivals)
+
+
+def _by_processes(slot: Slot) -> Holding:
+    """Memory in use counts too: in a container nvidia-smi lists no process of another one."""
+    if slot.has_process:
+        return Holding("busy", None, "nvidia-smi lists a process on it")
+    if (slot.memory.used or 0) > _MEMORY_OF_NOBODY:
+        return Holding("unknown", None, "nvidia-smi lists no process on it, but its memory is in use")
+    return Holding("idle", None, "nvidia-smi lists no process on it")
 
 
 def _named(slot: Slot, node: NodeFacts, accounts: _Accounts, pods: PodsSeen | None) -> Holding:

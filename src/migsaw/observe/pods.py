@@ -86,7 +86,7 @@ def _add(seen: PodsSeen, thing: KubeObject, notes: list[Note]) -> None:
     phase = text(thing.data, "status", "phase") or ("Unknown" if node else "Pending")
     ref, key = PodRef(namespace, thing.name), f"{namespace}/{thing.name}"
     seen.namespaces.add(namespace)
-    if phase in FINISHED:
+    if phase in FINISHED or (not node and text(thing.data, "metadata", "deletionTimestamp")):
         seen.finished.add(key)
         return
     if node:

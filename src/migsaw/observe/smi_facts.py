@@ -23,6 +23,7 @@ class Card:
     mode: MigMode | None = None
     used_mib: int | None = None
     total_mib: int | None = None
+    has_process: bool | None = None  # XML only, as it lists processes
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class Device:
     used_mib: int | None = None
     sm_count: int | None = None
     engines: tuple[int | None, ...] = ()  # copy, decoders, encoders, jpeg, ofa
-    has_process: bool = False
+    has_process: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

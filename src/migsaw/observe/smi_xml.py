@@ -39,8 +39,10 @@ def _add(found: Smi, index: int, gpu: ElementTree.Element) -> None:
     """nvidia-smi prints GPUs in the order of their index, which it does not print."""
     mode = mig_mode(_text(gpu, "mig_mode/current_mig"), _text(gpu, "mig_mode/pending_mig"))
     used, total = _mib(gpu, "fb_memory_usage/used"), _mib(gpu, "fb_memory_usage/total")
-    found.cards.append(Card(index, _text(gpu, "uuid"), _text(gpu, "product_name"), mode, used, total))
+    is_listed = gpu.find("processes") is not None
     busy = {_text(p, "gpu_instance_id") for p in gpu.findall("processes/process_info")}
+    has_process = bool(busy) if is_listed else None
+    found.cards.append(Card(index, _text(gpu, "uuid"), _text(gpu, "product_name"), mode, used, total, has_process))
     for device in gpu.findall("mig_devices/mig_device"):
         gi_id = _text(device, "gpu_instance_id")
         if gi_id is None or not re.fullmatch(r"[0-9]{1,3}", gi_id):
@@ -55,7 +57,7 @@ def _add(found: Smi, index: int, gpu: ElementTree.Element) -> None:
                 used_mib=_mib(device, "fb_memory_usage/used"),
                 sm_count=_number(device, f"{shared}/multiprocessor_count"),
                 engines=tuple(_number(device, f"{shared}/{engine}") for engine in _ENGINES),
-                has_process=gi_id in busy,
+                has_process=gi_id in busy if is_listed else None,
             )
         )
 

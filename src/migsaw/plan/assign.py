@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from migsaw.plan.cells import Cell, Unit, WantClass
-from migsaw.plan.fleet import ANY_SLICE
+from migsaw.plan.items import ANY_SLICE
 from migsaw.plan.programme import Programme
 from migsaw.plan.spread import Counts, Places, spread
 from migsaw.plan.wants import Items
@@ -123,6 +123,16 @@ def _own_name(cell: Cell, name: str) -> str:
     return profile.name if profile else name
 
 
+def _over_several_cells(classes: Sequence[WantClass], cells: Sequence[Cell]) -> list[int]:
+    """Classes of pods of several instances that a node with unlike GPUs admits: the programme serves each such pod from
+    one kind of GPU, so it proves nothing of them."""
+    nodes = [{unit.node for units in cell.groups.values() for unit in units} for cell in cells]
+    parts = Counter(node for mine in nodes for node in mine)
+    mixed = [k for k, mine in enumerate(nodes) if any(parts[node] > 1 for node in mine)]
+    several = (c for c, group in enumerate(classes) if group.wants[0].count > 1)
+    return [c for c in several if any(c in cells[k].admitted for k in mixed)]
+
+
 def _named(
     model: _Model,
     x: Sequence[int],
@@ -142,6 +152,7 @@ def _named(
     met: Counter[str] = Counter()
     for (name, _), j in model.head.items():
         met[name] += x[j]
-    unserved = sum(c.weight for c in classes for w in c.wants if w.pod.key not in places)
-    first = LevelResult(levels[0].name, unserved, levels[0].lower_bound)
+    left = [sum(c.weight for w in c.wants if w.pod.key not in places) for c in classes]
+    proven = levels[0].lower_bound - sum(left[c] for c in _over_several_cells(classes, cells))
+    first = LevelResult(levels[0].name, sum(left), max(0, proven))
     return Assignment(cuts, places, met, (first, *levels[1:]))

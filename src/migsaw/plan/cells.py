@@ -15,7 +15,8 @@ from migsaw.model.boards import Board
 from migsaw.model.layouts import StateSpace
 from migsaw.model.policy import Policy
 from migsaw.plan.eligibility import admits
-from migsaw.plan.fleet import ANY_SLICE, WHOLE, Fleet, FleetGpu, is_single
+from migsaw.plan.fleet import Fleet, FleetGpu
+from migsaw.plan.items import ANY_SLICE, WHOLE, is_single
 from migsaw.plan.wants import Items, Want
 
 MOST_NODES_APART = 50
@@ -92,8 +93,7 @@ def build_cells(
         all_free = all(g.blocked is None for g in mine)
         apart = node.name if any(i in several for i in admitted) else ""
         for unit in _units(mine, single):
-            board = unit.gpus[0].board
-            shape = (board.key if board else "", unit.gpus[0].gpu.geometry or "", single, admitted, all_free)
+            shape = (unit.gpus[0].geometry, unit.gpus[0].board is None, single, admitted, all_free)
             key = (*shape, len(unit.gpus), apart)
             cells.setdefault(key, []).append(unit)
     return [_cell(units, bool(key[2]), key[3], bool(key[4]), wanted, policy) for key, units in cells.items()]  # type: ignore[arg-type]

@@ -15,15 +15,13 @@ from itertools import groupby
 from migsaw.errors import TargetError
 from migsaw.model.boards import Board, Catalogue
 from migsaw.model.layouts import UNKNOWN, Layout, Placed, seen_fault
-from migsaw.model.names import RESOURCE_PREFIX, WHOLE_GPU_RESOURCE, parse_profile_name
+from migsaw.model.names import RESOURCE_PREFIX, WHOLE_GPU_RESOURCE
 from migsaw.model.plan import Target
 from migsaw.model.policy import Policy
 from migsaw.model.reasons import Because, Reason
 from migsaw.model.snapshot import Gpu, Node, Pod, Snapshot
-
-WHOLE = "off"  # the item of a whole GPU, MIG off
-ANY_SLICE = "any"  # single strategy: a slice of whatever profile
-KEPT_SLICE = "kept"  # the same, of a GPU that stays as it is: for pods of which no profile is known
+from migsaw.plan.items import ANY_SLICE, KEPT_SLICE, WHOLE, is_single, item_of
+from migsaw.plan.kubelet import unseen_instances, within_allocatable
 
 # which owners a target can change; None: it changes nothing itself and follows what each owner can do
 REACH: Mapping[Target | None, tuple[str, ...]] = {
@@ -53,6 +51,7 @@ class FleetGpu:
     layout: Layout  # as seen; starts may be unknown
     offers: Mapping[str, int]  # item → free instances: a profile or WHOLE; single strategy: ANY and KEPT_SLICE too
     blocked: Because | None  # why it cannot be cut anew; None: it can
+    is_seen: bool = True  # ``layout`` is all that it has
 
     @property
     def key(self) -> tuple[str, int]:
@@ -69,13 +68,15 @@ class FleetGpu:
         """Whether its board has placements, and every instance on it is a profile of the board."""
         if self.board is None or not self.board.placements_known:
             return False
-        return all(self.board.find(placed.profile) for placed in self.layout)
+        found = all(self.board.find(placed.profile) for placed in self.layout)
+        return found and seen_fault(self.board, self.layout) is None
 
 
 @dataclass(frozen=True)
 class Fleet:
     gpus: tuple[FleetGpu, ...]  # by node name, then index
     nodes: tuple[Node, ...]  # with GPUs, by name
+    notes: tuple[str, ...] = ()
 
     def of_node(self, name: str) -> tuple[FleetGpu, ...]:
         return self._by_node.get(name, ())
@@ -83,10 +84,6 @@ class Fleet:
     @cached_property
     def _by_node(self) -> dict[str, tuple[FleetGpu, ...]]:
         return {name: tuple(gpus) for name, gpus in groupby(self.gpus, lambda g: g.node.name)}
-
-
-def is_single(node: Node) -> bool:
-    return node.strategy == "single"
 
 
 def build_fleet(snapshot: Snapshot, catalogue: Catalogue, policy: Policy, target: Target | None) -> Fleet:
@@ -98,14 +95,20 @@ def build_fleet(snapshot: Snapshot, catalogue: Catalogue, policy: Policy, target
     seen = (_with_doubts(n, pods.get(n.name, ()), boards) for n in snapshot.nodes if n.gpus)
     nodes = tuple(sorted(seen, key=lambda n: n.name))
     _check_target(nodes, target, policy)
-    gpus = []
+    gpus: list[FleetGpu] = []
+    notes: list[str] = []
     for node in nodes:
         mine = {gpu.index: boards[node.name, gpu.index] for gpu in node.gpus}
-        node_block = _node_block(node, catalogue, target)
-        for gpu in sorted(node.gpus, key=lambda g: g.index):
-            block = node_block or _gpu_block(gpu, mine[gpu.index]) or _neighbour_block(node, gpu, mine)
-            gpus.append(FleetGpu(node, gpu, mine[gpu.index], _layout(gpu), _offers(node, gpu), block))
-    return Fleet(tuple(gpus), nodes)
+        node_block, unseen = _node_block(node, catalogue, target), unseen_instances(node, mine)
+        own = sorted(node.gpus, key=lambda g: g.index)
+        offers, note = within_allocatable([_offers(node, g) for g in own], node, pods.get(node.name, ()), mine)
+        notes += [note] if note else []
+        for gpu, offer in zip(own, offers, strict=True):
+            board = mine[gpu.index]
+            block = node_block or _gpu_block(gpu, board) or unseen or _neighbour_block(node, gpu, mine)
+            is_seen = unseen is None and _is_seen(gpu, board)
+            gpus.append(FleetGpu(node, gpu, board, _layout(gpu), offer, block, is_seen))
+    return Fleet(tuple(gpus), nodes, tuple(notes))
 
 
 def _with_doubts(node: Node, pods: Sequence[Pod], boards: Mapping[tuple[str, int], Board | None]) -> Node:
@@ -152,15 +155,6 @@ def _gpu_with_doubts(gpu: Gpu, node: Node, unnamed: Mapping[str, Pod], board: Bo
     return replace(gpu, instances=instances)
 
 
-def item_of(resource: str, board: Board | None) -> str:
-    """``off`` for a whole GPU, the board's own name of a profile (7g.79gb → 7g.80gb), else the resource as it is."""
-    if resource == WHOLE_GPU_RESOURCE:
-        return WHOLE
-    name = parse_profile_name(resource)
-    known = board.find(str(name)) if board and name else None
-    return known.name if known else str(name or resource)
-
-
 def _check_target(nodes: tuple[Node, ...], target: Target | None, policy: Policy) -> None:
     owners = sorted({n.owner for n in nodes})
     needed = NEEDS.get(target)
@@ -201,6 +195,10 @@ def _node_block(node: Node, catalogue: Catalogue, target: Target | None) -> Beca
         return Because(Reason.NODE_UNAVAILABLE, f"mig-manager is at work here (state {node.mig_config_state})")
     if not node.schedulable:
         return Because(Reason.NODE_UNAVAILABLE, "cordoned or not ready")
+    if node.strategy == "none":
+        return Because(Reason.OUT_OF_SCOPE, "its device plugin has the strategy none and would offer no slice")
+    if target == "azureml" and not is_single(node):
+        return Because(Reason.OUT_OF_SCOPE, "Azure ML's documented InstanceTypes need the single strategy")
     return None
 
 
@@ -283,7 +281,7 @@ def _offers(node: Node, gpu: Gpu) -> dict[str, int]:
     """Free instances by item. On a node that takes no pods nothing is offered."""
     if not node.schedulable:
         return {}
-    found = Counter(i.profile for i in gpu.instances if i.state == "idle")
+    found = Counter(i.profile for i in gpu.instances if i.state == "idle" and node.strategy != "none")
     if not gpu.instances and gpu.mig == "off" and gpu.state == "idle":
         found[WHOLE] = 1
     if is_single(node):

@@ -16,8 +16,10 @@ from migsaw.model.plan import Plan, PodPlan, Savings
 from migsaw.model.policy import recommended
 from migsaw.model.reasons import Reason
 from migsaw.model.snapshot import Pod
-from migsaw.plan.fleet import ANY_SLICE, KEPT_SLICE, WHOLE, FleetGpu, in_use
+from migsaw.plan.eligibility import admits
+from migsaw.plan.fleet import FleetGpu, in_use
 from migsaw.plan.ideal import ideal_of
+from migsaw.plan.items import ANY_SLICE, KEPT_SLICE, WHOLE
 from migsaw.plan.packing import FacetTable, pack
 from migsaw.plan.planner import Draft, Inputs, draft_plan, write_up
 from migsaw.plan.pools import new_pools
@@ -36,7 +38,7 @@ def make_plan(inputs: Inputs, facets: FacetTable, prices: PriceTable) -> Plan:
     bound = fewest_gpus(draft, facets)
     seen = _seen_fits(inputs)
     fits = FitIndex(Fits((*(inputs.fits.fits if inputs.fits else ()), *seen.fits)))
-    wants = [w for w in draft.wants if w.refused is None]
+    wants = [w for w in draft.wants if w.refused is None and any(admits(n, w.pod) for n in draft.fleet.nodes)]
     work = work_of(
         draft.fleet, wants, fits, inputs.policy, inputs.snapshot.pods, prices, inputs.catalogue, inputs.target
     )
@@ -51,7 +53,7 @@ def make_plan(inputs: Inputs, facets: FacetTable, prices: PriceTable) -> Plan:
         gap=(len(used) - bound) / len(used) if used else 0.0,
         savings=_savings(draft, inputs, facets, prices, sizes),
         ideal=ideal_of(work, facets, prices, sizes),
-        notes=_notes(inputs, unused),
+        notes=_notes(inputs, draft.fleet.notes, unused),
     )
 
 
@@ -170,12 +172,14 @@ def _with_pools(plan: Plan, inputs: Inputs, draft: Draft, facets: FacetTable, pr
     if not pools:
         return plan
     names = ", ".join(pool.name for pool in pools)
-    pods = tuple(_needs_pool(p, names) if f"{p.namespace}/{p.name}" in served else p for p in plan.pods)
+    request = "nvidia.com/gpu: 1 with its label" if pools[0].strategy == "single" else "nvidia.com/mig-… of its slices"
+    words = f"the new pools {names} would serve it, asked for by {request}"
+    pods = tuple(_needs_pool(p, words) if f"{p.namespace}/{p.name}" in served else p for p in plan.pods)
     return replace(plan, pods=pods, steps=(*plan.steps, *pool_steps(pools)))
 
 
-def _needs_pool(pod: PodPlan, names: str) -> PodPlan:
-    text = f"not served by what is here: {pod.text}; one of the new pools {names} would serve it"
+def _needs_pool(pod: PodPlan, words: str) -> PodPlan:
+    text = f"not served by what is here: {pod.text}; one of {words}"
     return replace(pod, reason=Reason.NEEDS_NEW_POOL, text=text)
 
 
@@ -201,7 +205,9 @@ def _savings(draft: Draft, inputs: Inputs, facets: FacetTable, prices: PriceTabl
     unpriced = [key for key, n in gpus_of.items() if n and cost[key] is None]
     usd = None if unpriced else round(sum(n * (cost[key] or 0.0) for key, n in gpus_of.items()), 4)
     where = (
-        f"prices: {prices.describe(sizes)}" if usd is not None else f"money n/a (no price for {', '.join(unpriced)})"
+        f"prices: {prices.describe(sizes)}"
+        if usd is not None
+        else f"money n/a (no price for {', '.join(map(str.strip, unpriced))})"
     )
     source = (
         f"per hour: GPUs that the newly served pods would need elsewhere, packed exactly; declared requests; {where}"
@@ -209,9 +215,9 @@ def _savings(draft: Draft, inputs: Inputs, facets: FacetTable, prices: PriceTabl
     return Savings(float(sum(gpus_of.values())), usd, source)
 
 
-def _notes(inputs: Inputs, unused: tuple[Fit, ...]) -> tuple[str, ...]:
+def _notes(inputs: Inputs, notes: tuple[str, ...], unused: tuple[Fit, ...]) -> tuple[str, ...]:
     errors = [n.text for n in inputs.snapshot.notes if n.severity == "error"]
-    doubts = tuple(f"the snapshot has a doubt: {text}" for text in errors)
+    doubts = (*(f"the snapshot has a doubt: {text}" for text in errors), *notes)
     if not unused:
         return doubts
     names = ", ".join(str(fit.workload) for fit in unused[:3]) + (" and more" if len(unused) > 3 else "")

@@ -13,7 +13,7 @@ from functools import cached_property
 from migsaw.fit.rules import is_idle
 from migsaw.model.boards import Board, Catalogue
 from migsaw.model.fits import Fits
-from migsaw.model.layouts import Layout, Placed, by_start, stranded
+from migsaw.model.layouts import Layout, Placed, by_start, seen_fault, stranded
 from migsaw.model.names import WHOLE_GPU_RESOURCE
 from migsaw.model.plan import GpuPlan, Level, MadeFrom, NodePlan, Place, Plan, PodPlan, Savings, Step, Target
 from migsaw.model.policy import Policy
@@ -22,7 +22,8 @@ from migsaw.model.snapshot import Node, Pod, Snapshot
 from migsaw.plan.assign import Assignment, assign
 from migsaw.plan.cells import build_cells, classify, most_of
 from migsaw.plan.fill import layout_for, uniform_layout
-from migsaw.plan.fleet import ANY_SLICE, KEPT_SLICE, WHOLE, Fleet, FleetGpu, build_fleet, in_use, is_single
+from migsaw.plan.fleet import Fleet, FleetGpu, build_fleet, in_use
+from migsaw.plan.items import ANY_SLICE, KEPT_SLICE, WHOLE, is_single
 from migsaw.plan.steps import recut_steps
 from migsaw.plan.unserved import why_unserved
 from migsaw.plan.wants import FitIndex, Items, Want, may_hold_whole, want_of
@@ -155,8 +156,9 @@ def _gpu_plan(gpu: FleetGpu, draft: Draft) -> GpuPlan:
     because = _because(gpu, draft)
     busy = [i for i in gpu.gpu.instances if i.state != "idle"]
     pinned = shown(tuple(Placed(i.profile, i.start) for i in busy)) if busy else ()
+    unsure = shown(tuple(Placed(i.profile, i.start) for i in busy if i.state == "unknown"))
     if not gpu.layout and in_use(gpu):
-        pinned = before
+        pinned, unsure = before, before if gpu.gpu.state == "unknown" and gpu.gpu.owner is None else ()
     idle = tuple(
         str(Placed(i.profile, i.start)) for i in gpu.gpu.instances if i.state == "busy" and is_idle(i.activity)
     )
@@ -172,6 +174,8 @@ def _gpu_plan(gpu: FleetGpu, draft: Draft) -> GpuPlan:
         uuid=gpu.gpu.uuid,
         board=gpu.board.key if gpu.board else gpu.gpu.board,
         pinned=pinned,
+        unsure=unsure,
+        is_layout_known=gpu.is_seen,
         is_geometry_reported=gpu.gpu.geometry is not None,
         idle_in_use=idle,
         stranded=_stranded(gpu.board, after),
@@ -182,7 +186,8 @@ def _stranded(board: Board | None, after: tuple[str, ...]) -> tuple[int, int] | 
     if board is None or not board.placements_known or after == ("off",):
         return None
     placed = [Placed(*_split(text)) for text in after]
-    return stranded(board, placed) if all(board.find(p.profile) for p in placed) else None
+    known = all(board.find(p.profile) for p in placed) and seen_fault(board, placed) is None
+    return stranded(board, placed) if known else None
 
 
 def _split(text: str) -> tuple[str, int | None]:
@@ -197,7 +202,7 @@ def _because(gpu: FleetGpu, draft: Draft) -> Because:
         return Because(Reason.RECUT, f"all it holds is idle; cut anew {who}")
     if gpu.blocked is not None:
         return gpu.blocked
-    if gpu.node.name in draft.placed:
+    if any(pod in draft.kept for pod, _ in draft.placed.get(gpu.node.name, ())):
         return Because(Reason.ALREADY_RIGHT, "free slices of this node serve waiting pods as they are")
     waiting = len(draft.wants) - len(draft.assignment.places)
     if waiting:
@@ -243,7 +248,7 @@ def _waiting(want: Want, inputs: Inputs, draft: Draft) -> PodPlan:
     node, option = draft.assignment.places[pod.key]
     named = _named(option)
     place = Place(node, named[0] if named else _profile_of_any(node, draft))
-    what = " and ".join(named or (place.profile,))
+    what = " and ".join("a whole GPU" if name == WHOLE else name for name in named or (place.profile,))
     because = (
         Because(Reason.FITS_FREE_SLICE, f"{what} {'are' if ' and ' in what else 'is'} free on {node} as it is")
         if pod.key in draft.kept
@@ -261,6 +266,8 @@ def _request_change(want: Want, place: Place, fleet: Fleet) -> str:
         return ""
     node = next(n for n in fleet.nodes if n.name == place.node)
     resource = WHOLE_GPU_RESOURCE if is_single(node) else f"nvidia.com/mig-{place.profile.replace('+', '.')}"
+    if dict(want.pod.asks) == {resource: want.count}:
+        return "; a nodeSelector must keep it to such nodes"
     return f"; its request must become {resource}: {want.count}"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Literal
 
 from migsaw.errors import MigsawError
 from migsaw.model.boards import Catalogue
@@ -15,7 +16,7 @@ from migsaw.model.demand import Demand, Entry, Need, Option
 from migsaw.model.money import PriceTable
 from migsaw.model.plan import PoolStep
 from migsaw.model.snapshot import Node
-from migsaw.plan.fleet import WHOLE
+from migsaw.plan.items import WHOLE, is_single
 from migsaw.plan.packing import FacetTable, pack
 from migsaw.plan.steps import pool_name
 from migsaw.plan.wants import Want
@@ -73,11 +74,12 @@ def _options(want: Want, entries: Sequence[Entry]) -> tuple[Option, ...]:
 
 def _steps(gpus: Counter[tuple[str, str]], entries: Sequence[Entry], nodes: Sequence[Node]) -> tuple[PoolStep, ...]:
     taken = {n.pool for n in nodes if n.pool}
+    strategy: Literal["single", "mixed"] = "single" if nodes and all(map(is_single, nodes)) else "mixed"
     steps = []
     for (entry_name, profile), count in sorted(gpus.items()):
         entry = next(e for e in entries if e.name == entry_name)
         slices = entry.board.profile(profile).compute_slices
         name = pool_name(f"mig{slices}g{entry.board.key.split('-')[0]}", taken)
         taken.add(name)
-        steps.append(PoolStep(name, entry_name, -(-count // entry.gpus_per_node), (f"MIG{slices}g",), "mixed"))
+        steps.append(PoolStep(name, entry_name, -(-count // entry.gpus_per_node), (f"MIG{slices}g",), strategy))
     return tuple(steps)

@@ -14,7 +14,8 @@ from migsaw.model.demand import Entry, Option
 from migsaw.model.layouts import Layout
 from migsaw.model.money import PriceTable, slice_shares
 from migsaw.model.recommendation import HOURS_PER_MONTH, RowCost
-from migsaw.plan.fleet import WHOLE, FleetGpu
+from migsaw.plan.fleet import FleetGpu
+from migsaw.plan.items import WHOLE
 from migsaw.plan.packing import Packing
 
 

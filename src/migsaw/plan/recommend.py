@@ -21,7 +21,8 @@ from migsaw.model.recommendation import Change, Recommendation, Together, Togeth
 from migsaw.model.refs import PodRef
 from migsaw.model.snapshot import Pod, Snapshot
 from migsaw.plan.eligibility import admits
-from migsaw.plan.fleet import WHOLE, FleetGpu, build_fleet, in_use
+from migsaw.plan.fleet import FleetGpu, build_fleet, in_use
+from migsaw.plan.items import WHOLE
 from migsaw.plan.joint import Claim, Joint, choose_together
 from migsaw.plan.packing import FacetTable
 from migsaw.plan.rates import Rates
@@ -72,7 +73,7 @@ def recommend(
     slots = [h for h in holdings if _is_slot(h, fit_of)]
     claims = [Claim(h.name, h.count, _options(h, fit_of[h.name], reach[h.name], policy)) for h in slots]
     groups = [
-        Group(h.name, h.gpus_each, h.count, h.gpus_each > 1)
+        Group(h.name, h.gpus_each, h.count, h.gpus_each > 1, h.entry)
         for h in holdings
         if h.name not in {claim.name for claim in claims}
     ]

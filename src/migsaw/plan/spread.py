@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from migsaw.plan.cells import Cell, Unit, WantClass
-from migsaw.plan.fleet import ANY_SLICE
+from migsaw.plan.items import ANY_SLICE
 from migsaw.plan.wants import Items, Want
 
 Places = Mapping[str, tuple[str, Items]]  # pod → (node, items)

@@ -10,7 +10,8 @@ from migsaw.model.reasons import Because, Reason
 from migsaw.model.snapshot import Node
 from migsaw.plan.assign import Assignment
 from migsaw.plan.eligibility import admits, wants
-from migsaw.plan.fleet import WHOLE, Fleet, is_single
+from migsaw.plan.fleet import Fleet
+from migsaw.plan.items import WHOLE, is_single
 from migsaw.plan.wants import Want
 
 
@@ -31,9 +32,9 @@ def why_unserved(want: Want, fleet: Fleet, policy: Policy, done: Assignment) -> 
     most = f"; {len(blocked)} of {total} GPUs there cannot be cut anew ({_commonest(why)})" if blocked else ""
     if want.count > 1:
         most += f"; all {want.count} must be on one node"
-    return Because(
-        Reason.NO_ROOM, f"not enough room for {what}: what is free is taken by other waiting pods or too small{most}"
-    )
+    has_free = any(g.offers for n in admitted for g in fleet.of_node(n.name))
+    free = "what is free is taken by other waiting pods or too small" if has_free else "nothing there is free"
+    return Because(Reason.NO_ROOM, f"not enough room for {what}: {free}{most}")
 
 
 def _what(want: Want) -> str:
@@ -49,7 +50,9 @@ def _commonest(counts: Counter[str]) -> str:
 def _node_can_name(node: Node, want: Want, fleet: Fleet) -> bool:
     """Could some GPU of the node ever offer what is wanted under its strategy?"""
     boards = {g.board for g in fleet.of_node(node.name) if g.board}
-    return any(_board_can(board, want, is_single(node)) for board in boards) or _seen(node, want)
+    return any(_board_can(board, want, is_single(node)) for board in boards) or (
+        not is_single(node) and _seen(node, want)
+    )
 
 
 def _board_can(board: Board, want: Want, single: bool) -> bool:

@@ -16,7 +16,7 @@ from migsaw.model.names import WHOLE_GPU_RESOURCE, parse_profile_name
 from migsaw.model.policy import Policy
 from migsaw.model.reasons import Because, Reason
 from migsaw.model.snapshot import Pod
-from migsaw.plan.fleet import ANY_SLICE, KEPT_SLICE, WHOLE
+from migsaw.plan.items import ANY_SLICE, KEPT_SLICE, WHOLE
 
 Items = tuple[tuple[str, int], ...]  # item → number, sorted
 

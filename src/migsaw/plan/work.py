@@ -20,7 +20,8 @@ from migsaw.model.plan import Target
 from migsaw.model.policy import Policy, recommended
 from migsaw.model.refs import PodRef
 from migsaw.model.snapshot import Node, Pod, Scope
-from migsaw.plan.fleet import WHOLE, Fleet, FleetGpu, in_use
+from migsaw.plan.fleet import Fleet, FleetGpu, in_use
+from migsaw.plan.items import WHOLE
 from migsaw.plan.wants import FitIndex, Want, may_hold_whole
 
 EntryKey = tuple[str, Scope, int, str]  # board, scope, GPUs per node, Azure size
@@ -79,8 +80,8 @@ def work_of(
         options = _want_options(want, entries)
         if options:
             needs[options] += want.count
-        elif want.asks == ((WHOLE, want.count),) and not want.slots:
-            groups["", want.count] += 1
+        elif not want.slots:
+            _add_as_asked(want, entries.values(), needs, groups)
     return Work(
         tuple(entries.values()),
         held,
@@ -104,7 +105,8 @@ def entries_of(
     priced = all(value is not None for value in cost.values())
     found = {}
     for key, board in sorted(boards.items(), key=lambda row: row[0]):
-        name = " ".join(part for part in (key[0], key[3] or f"{key[2]} GPUs/node", key[1]) if part)
+        nodes = f"{key[2]} GPU{'s' * (key[2] != 1)}/node"
+        name = " ".join(part for part in (key[0], key[3] or nodes, key[1]) if part)
         value = cost[key]
         usd = Fraction(str(value)) if priced and value is not None else None
         found[key] = Entry(name, board, usd, None, key[2], key[1])
@@ -177,6 +179,21 @@ def _want_options(want: Want, entries: Mapping[EntryKey, Entry]) -> tuple[Option
     return tuple(dict.fromkeys(found))
 
 
+def _add_as_asked(
+    want: Want,
+    entries: Iterable[Entry],
+    needs: Counter[tuple[Option, ...]],
+    groups: Counter[tuple[str, int]],
+) -> None:
+    """Whole GPUs, slices of several profiles, or both: each for itself."""
+    for item, count in want.asks:
+        options = tuple(Option(e.name, p.name) for e in entries if (p := e.board.find(item)) and e.can_make(p.name))
+        if item == WHOLE:
+            groups["", count] += 1
+        elif options:
+            needs[options] += count
+
+
 def _demand(
     entries: Iterable[Entry],
     needs: Mapping[tuple[Option, ...], int],
@@ -190,7 +207,9 @@ def _demand(
     for options, count in sorted(needs.items(), key=lambda row: [(o.entry, o.profile) for o in row[0]]):
         kept = _recommended(options, boards) if pick else options
         rows.append(Need(f"work-{len(rows)}", "workload", Fraction(count), kept))
-    whole = tuple(Group(f"whole-{e or 'any'}-{n}", n, count, n > 1) for (e, n), count in sorted(groups.items()))
+    whole = tuple(
+        Group(f"whole-{e or 'any'}-{n}", n, count, n > 1, e or None) for (e, n), count in sorted(groups.items())
+    )
     return Demand(entries, tuple(rows), whole)
 
 

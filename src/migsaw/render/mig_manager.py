@@ -14,7 +14,6 @@ from migsaw.errors import TargetError
 from migsaw.model.boards import Catalogue
 from migsaw.model.layouts import Layout
 from migsaw.model.plan import Plan
-from migsaw.model.reasons import Reason
 from migsaw.render.cuts import Cut, NodeCut, changed_nodes, node_cuts
 from migsaw.render.document import Options, RenderedFile, comment, listed, quoted, script, yaml_file
 from migsaw.render.mig_parted import ALL_DISABLED, Entry, config_name, entries, file_text
@@ -38,6 +37,7 @@ def render(plan: Plan, catalogue: Catalogue, options: Options) -> tuple[Rendered
     wanted = {node.node.name: entries({cut.plan.index: cut.after for cut in node.gpus}) for node in changed}
     today, left = today_configs(node_cuts(plan))
     new = {config_name(config): config for config in wanted.values()}
+    today = {name: found for name, found in today.items() if name not in new}  # a change that was not made as labelled
     text = file_text({"all-disabled": ALL_DISABLED, **dict(sorted(new.items())), **today})
     about = ["", *_users(wanted), *_today_words(today, left)]
     return (
@@ -78,19 +78,27 @@ def _config_map(text: str) -> dict[str, object]:
 
 
 def today_configs(nodes: Iterable[NodeCut]) -> tuple[dict[str, tuple[Entry, ...]], list[str]]:
-    """What labelled nodes have today under their labels' names; and the names that several nodes use differently."""
-    seen: dict[str, list[tuple[Entry, ...]]] = {}
+    """What labelled nodes have today under their labels' names; and the names of which that cannot be told.
+
+    These are names that several nodes use with different layouts, or some node of which not every layout was seen.
+    """
+    seen: dict[str, list[tuple[Entry, ...] | None]] = {}
     for node in nodes:
         name = node.node.mig_config
-        if name and name != "all-disabled" and node.node.owner in OWNERS and is_seen(node):
-            seen.setdefault(name, []).append(entries({cut.plan.index: cut.before for cut in node.gpus}))
-    alike = {name: found[0] for name, found in sorted(seen.items()) if all(one == found[0] for one in found)}
+        if name and name != "all-disabled" and node.node.owner in OWNERS:
+            layouts = entries({cut.plan.index: cut.before for cut in node.gpus}) if is_seen(node) else None
+            seen.setdefault(name, []).append(layouts)
+    alike = {
+        name: first
+        for name, (first, *more) in sorted(seen.items())
+        if first is not None and all(one == first for one in more)
+    }
     return alike, sorted(seen.keys() - alike.keys())
 
 
 def is_seen(node: NodeCut) -> bool:
     """Whether it is known what each GPU holds: of one that nobody looked into, an empty layout would be a guess."""
-    return all(cut.before or cut.plan.reason not in (Reason.MAY_BE_HELD, Reason.BOARD_UNKNOWN) for cut in node.gpus)
+    return all(cut.plan.is_layout_known and cut.plan.board for cut in node.gpus)
 
 
 def _users(wanted: dict[str, tuple[Entry, ...]]) -> list[str]:
@@ -104,7 +112,8 @@ def _today_words(today: dict[str, tuple[Entry, ...]], left: list[str]) -> list[s
     words = (
         [f"{listed(today)}: what nodes have today, kept so that nothing moves before its label does"] if today else []
     )
-    return words + [f"{name}: nodes use it with different layouts. Copy it from your present file." for name in left]
+    unknown = "nodes use it with layouts that differ or were not seen. Copy it from your present file."
+    return words + [f"{name}: {unknown}" for name in left]
 
 
 def _labels_about() -> list[str]:
@@ -125,6 +134,10 @@ def _label(plan: Plan, node: NodeCut, wanted: dict[str, tuple[Entry, ...]], cata
     words += [f"disrupts {', '.join(disrupted)}"] if disrupted else []
     words += mode_remarks(node, catalogue)
     line = f"kubectl label node {quoted(name)} nvidia.com/mig.config={config} --overwrite\n"
+    if node.node.mig_config == config:
+        words += ["the label has this value, and the node was not cut so: mig-manager tries again when it restarts"]
+        chosen = f"-l app=nvidia-mig-manager --field-selector spec.nodeName={quoted(name)}"
+        line += f"kubectl -n {NAMESPACE} delete pod {chosen}\n"
     return "\n" + comment(words) + line
 
 

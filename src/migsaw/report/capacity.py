@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from migsaw.model.boards import Board, Catalogue
 from migsaw.model.layouts import Placed, parse_placed
 from migsaw.model.plan import GpuPlan, Plan, PodPlan
-from migsaw.model.reasons import Reason
 from migsaw.report.table import Column, Table, na
 
 OFF = "off"
@@ -92,7 +91,7 @@ def _add_cut(sums: Sums, board: Board, gpu: GpuPlan, promised: Counter[tuple[str
     compute = {name: _compute(board, name) for name in (*gpu.after, *gpu.pinned, *gpu.idle_in_use)}
     idle = sum(compute[name] for name in gpu.idle_in_use)
     sums.slices += board.compute_slices or 0
-    if not gpu.after and gpu.reason == Reason.MAY_BE_HELD:  # nobody showed which instances there are
+    if not gpu.after and not gpu.is_layout_known:  # nobody showed which instances there are
         sums.in_use += board.compute_slices or 0
         return
     sums.idle += idle

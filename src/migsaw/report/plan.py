@@ -18,6 +18,7 @@ from migsaw.report.glyphs import glyph, legend
 from migsaw.report.money import number, percent, savings_line, usd
 from migsaw.report.table import Column, Table, na
 
+NOT_SEEN = "[?]"
 SAME = "same"
 HELD = (Reason.HELD, Reason.MAY_BE_HELD)
 
@@ -83,15 +84,19 @@ def _gpu_line(gpu: GpuPlan, catalogue: Catalogue) -> tuple[str, ...]:
 
 
 def gpu_glyphs(gpu: GpuPlan, catalogue: Catalogue) -> tuple[str, str]:
-    """Before and after. A whole GPU is held where the plan's reason says so: nothing on it can be pinned."""
+    """Before and after; ``[?]`` for what nobody showed."""
+    if not gpu.before and not gpu.is_layout_known:
+        return NOT_SEEN, NOT_SEEN
     board = catalogue.find(gpu.board or "")
-    held = (OFF,) if gpu.before == (OFF,) and gpu.reason in HELD else gpu.pinned
-    still = tuple(text for text in held if text in gpu.after)
-    sure, unsure = ((), held) if gpu.reason is Reason.MAY_BE_HELD else (held, ())
+    sure = tuple((Counter(gpu.pinned) - Counter(gpu.unsure)).elements())
     return (
-        _glyph(board, gpu.before, sure, gpu.idle_in_use, unsure),
-        _glyph(board, gpu.after, still if sure else (), gpu.idle_in_use, still if unsure else ()),
+        _glyph(board, gpu.before, sure, gpu.idle_in_use, gpu.unsure),
+        _glyph(board, gpu.after, _still(sure, gpu), gpu.idle_in_use, _still(gpu.unsure, gpu)),
     )
+
+
+def _still(texts: Sequence[str], gpu: GpuPlan) -> tuple[str, ...]:
+    return tuple(text for text in texts if text in gpu.after)
 
 
 def ranges(numbers: Iterable[int]) -> str:

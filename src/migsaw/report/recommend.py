@@ -11,7 +11,7 @@ from itertools import groupby
 from migsaw.model.boards import Catalogue
 from migsaw.model.recommendation import Recommendation, Together, Waste, WorkloadRow
 from migsaw.model.telemetry import Window
-from migsaw.plan.fleet import WHOLE
+from migsaw.plan.items import WHOLE
 from migsaw.report.glyphs import glyph
 from migsaw.report.money import number, percent, usd
 from migsaw.report.table import Column, Table, na
