@@ -321,6 +321,22 @@ def test_what_the_kubelet_does_not_offer_is_not_promised() -> None:
     assert "3 x 1g.10gb look free, but the kubelet does not offer them" in result.notes[0]
 
 
+def test_unhealthy_slices_are_not_cut_anew() -> None:
+    unwell = node(gpu(0, *(replace(IDLE, gi_id=n) for n in range(7))), allocatable={"nvidia.com/mig-1g.10gb": 4})
+    result = plan(unwell, *(waiting("1g.10gb", name=f"new-{n}") for n in range(6)))
+    assert result.gpus[0].reason == Reason.NODE_UNAVAILABLE
+    assert result.steps == ()
+
+
+def test_a_node_that_is_not_cut_alike_is_mended() -> None:
+    """The single strategy calls it invalid and offers nothing; one profile on all of its GPUs is what helps."""
+    fits = Fits((Fit(WorkloadRef("ml", "Pod", "new-0"), "measured", chosen=Choice(A100, "3g.40gb")),))
+    pod = Pod("ml", "new-0", None, "Pending", {"nvidia.com/gpu": 1})
+    single = {"strategy": "single", "layout_scope": "node", "allocatable": {"nvidia.com/gpu": 0}}
+    result = plan(node(gpu(0, IDLE), gpu(1), **single), pod, fits=fits)
+    assert [g.after for g in result.gpus] == [("3g.40gb", "3g.40gb")] * 2
+
+
 def test_a_layout_that_the_single_strategy_calls_invalid_offers_nothing() -> None:
     pod = Pod("ml", "new-0", None, "Pending", {"nvidia.com/gpu": 1})
     single = {"strategy": "single", "layout_scope": "node", "allocatable": {"nvidia.com/gpu": 0}}

@@ -21,7 +21,7 @@ from migsaw.model.policy import Policy
 from migsaw.model.reasons import Because, Reason
 from migsaw.model.snapshot import Gpu, Node, Pod, Snapshot
 from migsaw.plan.items import ANY_SLICE, KEPT_SLICE, WHOLE, is_single, item_of
-from migsaw.plan.kubelet import unseen_instances, within_allocatable
+from migsaw.plan.kubelet import unseen_instances, unwell, within_allocatable
 
 # which owners a target can change; None: it changes nothing itself and follows what each owner can do
 REACH: Mapping[Target | None, tuple[str, ...]] = {
@@ -105,7 +105,8 @@ def build_fleet(snapshot: Snapshot, catalogue: Catalogue, policy: Policy, target
         notes += [note] if note else []
         for gpu, offer in zip(own, offers, strict=True):
             board = mine[gpu.index]
-            block = node_block or _gpu_block(gpu, board) or unseen or _neighbour_block(node, gpu, mine)
+            doubt = unseen or (unwell(node, note) if note else None)
+            block = node_block or _gpu_block(gpu, board) or doubt or _neighbour_block(node, gpu, mine)
             is_seen = unseen is None and _is_seen(gpu, board)
             gpus.append(FleetGpu(node, gpu, board, _layout(gpu), offer, block, is_seen))
     return Fleet(tuple(gpus), nodes, tuple(notes))

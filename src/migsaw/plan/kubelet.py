@@ -63,6 +63,12 @@ def within_allocatable(
     return kept, f"node {node.name}: {words} look free, but the kubelet does not offer them: not counted as free"
 
 
+def unwell(node: Node, why: str) -> Because | None:
+    """Another cut mends no unhealthy device. Under the single strategy it does mend GPUs that are not cut alike."""
+    kinds = {tuple(sorted(i.profile for i in gpu.instances)) for gpu in node.gpus}
+    return None if is_single(node) and len(kinds) > 1 else Because(Reason.NODE_UNAVAILABLE, why)
+
+
 def _word(item: str) -> str:
     return {WHOLE: "whole GPUs", ANY_SLICE: "slices"}.get(item, f"x {item}")
 
