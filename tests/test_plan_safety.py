@@ -333,7 +333,7 @@ def test_a_node_that_is_not_cut_alike_is_mended() -> None:
     fits = Fits((Fit(WorkloadRef("ml", "Pod", "new-0"), "measured", chosen=Choice(A100, "3g.40gb")),))
     pod = Pod("ml", "new-0", None, "Pending", {"nvidia.com/gpu": 1})
     single = {"strategy": "single", "layout_scope": "node", "allocatable": {"nvidia.com/gpu": 0}}
-    result = plan(node(gpu(0, IDLE), gpu(1), **single), pod, fits=fits)
+    result = plan(node(gpu(0, IDLE), gpu(1, state="idle"), **single), pod, fits=fits)
     assert [g.after for g in result.gpus] == [("3g.40gb", "3g.40gb")] * 2
 
 
