@@ -104,6 +104,9 @@ CASES: dict[str, list[Made]] = {
     "a whole GPU": [Made(OLD, labels("GPU-whole", None) | held("train-8"), plain())],
     "by uid": [Made(OLD, labels("GPU-uid") | {"pod_uid": "12-34"}, plain())],
 }
+TWO_EXPORTERS = [
+    Made(OLD, labels("GPU-shown-twice", instance=f"10.0.0.{n}:9400") | held("train-9"), plain(offset=n)) for n in (1, 2)
+]
 TWO_HOLDERS = [
     Made(OLD, labels("GPU-moved") | held("first"), plain(end=MIDDLE)),
     Made(OLD, labels("GPU-moved") | held("second"), plain(start=MIDDLE)),
@@ -136,7 +139,7 @@ BOARD = [
 @pytest.fixture(scope="module")
 def server(start_prometheus: Callable, tmp_path_factory: pytest.TempPathFactory):
     data = tmp_path_factory.mktemp("history") / "data"
-    made = [m for case in CASES.values() for m in case] + TWO_HOLDERS + NO_UUID + MEMORY + BOARD
+    made = [m for case in CASES.values() for m in case] + TWO_EXPORTERS + TWO_HOLDERS + NO_UUID + MEMORY + BOARD
     write_blocks(made, data)
     return start_prometheus(data)
 
@@ -265,6 +268,12 @@ def owners(row: Row) -> set[tuple[str | None, str] | None]:
     return {subject.owner for subject in row.subjects}
 
 
+def test_exporters_are_counted_at_one_time(telemetry: Telemetry) -> None:
+    """Two scrape jobs of one, and one that began again under another address, are one."""
+    assert {d.uuid for d in telemetry.devices if d.exporters != 1} == {"GPU-shown-twice"}
+    assert next(d.exporters for d in telemetry.devices if d.uuid == "GPU-shown-twice") == 2
+
+
 def test_the_newest_samples_are_rows_of_an_exporter(history) -> None:
     rows: dict[str | None, list[Row]] = {}
     for row in history.rows:
@@ -316,7 +325,7 @@ def test_queries_are_as_many_as_the_budget_needs(server, telemetry, asked: list[
     def number(*words: str) -> int:
         return sum(all(word in query for word in words) for query in asked)
 
-    with_uuid = [m for case in CASES.values() for m in case] + TWO_HOLDERS
+    with_uuid = [m for case in CASES.values() for m in case] + TWO_EXPORTERS + TWO_HOLDERS
     graphics = -(-len(with_uuid) * 120 // budget) + 1  # and those without a UUID, named by their host
     for function in (*VALUES, "stddev_over_time", "changes"):
         assert number(function, OLD) == graphics, function

@@ -105,9 +105,26 @@ def _devices(shelf: Shelf, signals: Sequence[str], names: Names, place: Place) -
     subjects: dict[int, list[Subject]] = {}
     for number, subject in shelf.subjects(place.gpu):
         subjects.setdefault(number, []).append(subject)
+    exporters = _exporters(shelf, place.gpu)
     for (key, number), mine in found.items():
         series = {signal: series for signal in signals if signal in mine and (series := series_of(mine[signal]))}
-        yield replace(_device(key, place, names, subjects[number]), series=series)
+        device = _device(key, place, names, subjects[number])
+        yield replace(device, series=series, exporters=exporters.get(device.gi_id, 1))
+
+
+def _exporters(shelf: Shelf, gpu: str) -> dict[int | None, int]:
+    """GI id → how many exporters show one signal of it at the end of the window: before, one may follow another.
+
+    As many as hosts, pods or addresses are named: of two scrape jobs one may say more of the same exporter.
+    """
+    named: dict[tuple[int | None, str, str], set[str]] = {}
+    for subject, signal, _ in shelf.newest(gpu):
+        for kind, name in dict(reversed(subject.identity.hints)).items():  # of one kind the most certain
+            named.setdefault((subject.identity.gi_id, signal, kind), set()).add(name)
+    found: dict[int | None, int] = {}
+    for (gi_id, _, _), names in named.items():
+        found[gi_id] = max(len(names), found.get(gi_id, 1))
+    return found
 
 
 def _device(key: Key, place: Place, names: Names, subjects: Sequence[Subject]) -> Device:
