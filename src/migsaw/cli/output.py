@@ -7,8 +7,9 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -66,21 +67,22 @@ def show(output: Output, document: Any, tables: Sequence[Table], *, makes_docume
     A command that makes a document writes it and prints its tables too: on stdout where a file was named, else on
     stderr.
     """
-    text = _encode(document, output.format) if output.is_data else _draw(tables, output)
+    pieces = _encode(document, output.format) if output.is_data else [_draw(tables, output)]
     if output.path is not None:
-        write_file(output.path, text)
+        write_file(output.path, pieces)
     else:
-        sys.stdout.write(text)
+        sys.stdout.writelines(pieces)
     if makes_document and output.is_data:
         (sys.stdout if output.path else sys.stderr).write(_draw(tables, Output("table")))
 
 
-def write_file(path: Path, text: str) -> None:
-    """Whole or not at all: a file that is there is replaced only by a complete one."""
+def write_file(path: Path, text: str | Iterable[str]) -> None:
+    """Whole or not at all: a file that is there is replaced only by a complete one. ``text``: may come in pieces."""
     scratch = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        scratch.write_text(text, encoding="utf-8", errors="backslashreplace")
+        with scratch.open("w", encoding="utf-8", errors="backslashreplace") as out:
+            out.writelines([text] if isinstance(text, str) else text)
         scratch.replace(path)
     except OSError as problem:
         with contextlib.suppress(OSError):
@@ -88,10 +90,11 @@ def write_file(path: Path, text: str) -> None:
         raise InputError(f"cannot be written: {problem.strerror}", where=Where(str(path))) from None
 
 
-def _encode(document: Any, form: str) -> str:
+def _encode(document: Any, form: str) -> Iterable[str]:
+    """In pieces: the text of a large snapshot is never held as a whole."""
     if form == "json":
-        return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-    return to_yaml(document)
+        return chain(json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(document), ["\n"])
+    return [to_yaml(document)]
 
 
 def to_yaml(document: Any) -> str:
