@@ -67,6 +67,7 @@ def test_findings_are_as_documented(migsaw, sick):
     assert (finding["code"], finding["severity"]) == ("MS101", "error")
     assert [list(row) for row in finding["evidence"]] == [["file", "where", "value"]]
     assert finding["evidence"][0]["value"] == "no profiling series of 2 devices on 1 node"
+    assert finding["evidence"][0]["file"] == given[given.index("--metrics") + 1]
 
 
 def test_tables_name_finding_place_and_next_step(migsaw, sick):

@@ -103,6 +103,20 @@ def test_the_doctor_finds_no_error_in_a_healthy_history(migsaw, snapshot):
     assert {f["code"] for f in findings if f["severity"] == "warning"} <= {"MS158"}, "nobody scraped cAdvisor here"
 
 
+@pytest.mark.parametrize("is_redacted", [False, True])
+def test_the_address_is_told_without_its_password(migsaw, cluster, tmp_path, is_redacted):
+    _, url = cluster
+    given = ["--prometheus", url.replace("//", "//reader:secret@"), "--window", "60m", *["--redact"][:is_redacted]]
+    assert migsaw("observe", *given, "-o", tmp_path / "snapshot.json").returncode == 0
+    done = migsaw("doctor", "--snapshot", tmp_path / "snapshot.json", "-o", "json")
+    evidence = [e for found in json.loads(done.stdout)["findings"] for e in found["evidence"]]
+    assert evidence
+    assert all(e["file"].startswith("server-") if is_redacted else e["file"] == url for e in evidence)
+    text = (tmp_path / "snapshot.json").read_text()
+    assert "secret" not in text
+    assert (url.rpartition(":")[2] in text) is not is_redacted
+
+
 def test_recommend_asks_a_server_itself(migsaw, cluster):
     folder, url = cluster
     given = ["--nodes", "nodes.json", "--pods", "pods.json", "--prometheus", url, "--window", "60m", "--low-resource"]

@@ -6,8 +6,8 @@ fires a rule about the unknown, not one about a number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from migsaw.model.boards import Catalogue
@@ -77,12 +77,20 @@ def rule(
 
 
 def of_telemetry(condition: Callable[[Facts, Telemetry], Iterator[Evidence]]) -> Condition:
-    """A condition that only telemetry can meet."""
+    """A condition that only telemetry can meet; its evidence names what that was read from."""
 
     def met(facts: Facts) -> Iterable[Evidence]:
-        return condition(facts, facts.telemetry) if facts.telemetry else ()
+        if telemetry := facts.telemetry:
+            source = _one_name(telemetry.read_from)
+            for evidence in condition(facts, telemetry):
+                yield replace(evidence, file=evidence.file or source)
 
     return met
+
+
+def _one_name(sources: Sequence[str]) -> str | None:
+    more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
+    return sources[0] + more if sources else None
 
 
 def examine(facts: Facts, rules: Iterable[Rule]) -> tuple[Finding, ...]:

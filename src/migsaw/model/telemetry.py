@@ -150,3 +150,4 @@ class Telemetry:
     exporter_version: str | None = None
     server: str | None = None  # what answered, such as "Prometheus 2.42.0"
     partial: tuple[str, ...] = ()
+    read_from: tuple[str, ...] = ()  # the server's address without user and password, or the files of exporter text

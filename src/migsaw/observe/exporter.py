@@ -106,7 +106,8 @@ class Scrape:
             return None
         dcgm, exporter = (_only(versions_of(build)[side] for build in self.builds) for side in (0, 1))
         families = tuple(sorted(self.families))
-        return Telemetry("exporter", families=families, dcgm_version=dcgm, exporter_version=exporter)
+        files = tuple(sorted({row.file for row in self.rows}))
+        return Telemetry("exporter", families=families, dcgm_version=dcgm, exporter_version=exporter, read_from=files)
 
 
 def read_metrics(paths: Iterable[Path]) -> Scrape:

@@ -68,11 +68,10 @@ class History:
     kube: KubeState | None
     shelf: Shelf
     names: Names
-    source: str  # the server's address, as it may be shown
 
     def each_row(self) -> Iterator[Row]:
         """The newest samples as an exporter's text would give them."""
-        return rows_of(self.shelf, self.source, self.frame.window.end if self.frame.window else 0.0)
+        return rows_of(self.shelf, self.frame.read_from[0], self.frame.window.end if self.frame.window else 0.0)
 
     def each_device(self) -> Iterator[Device]:
         return make_devices(self.shelf, _NAMES, self.names)
@@ -133,8 +132,7 @@ class _Reader:
         if not any(name in FIELDS for name in self.names):
             raise self._nothing("the server has no series of dcgm-exporter in this window")
         self._go_through(self._stages())
-        shown = meter.client.server.shown
-        history = History(self._frame(server_name), self._notes(), self.kube, self.shelf, self._names(), shown)
+        history = History(self._frame(server_name), self._notes(), self.kube, self.shelf, self._names())
         if not self.shelf.is_answered(_NAMES):
             raise self._nothing(next(iter(meter.partial), "the series are of no GPU"))
         return history
@@ -232,6 +230,7 @@ class _Reader:
             exporter_version=self.versions[1],
             server=server_name,
             partial=(*self.meter.partial, *warnings),
+            read_from=(self.meter.client.server.shown,),
         )
 
     def _notes(self) -> list[Note]:

@@ -59,17 +59,17 @@ def _hide(kind: str, name: str) -> str:
 def _texts(snapshot: Snapshot, write: Callable[[str], str], file: Callable[[str], str]) -> Snapshot:
     nodes = tuple(replace(n, gpus=tuple(_gpu_texts(g, write) for g in n.gpus)) for n in snapshot.nodes)
     notes = (replace(n, text=write(n.text), file=file(n.file) if n.file else None) for n in snapshot.notes)
-    telemetry = snapshot.telemetry and _telemetry_texts(snapshot.telemetry, write)
+    telemetry = snapshot.telemetry and _telemetry_texts(snapshot.telemetry, write, file)
     return replace(snapshot, nodes=nodes, notes=tuple(notes), telemetry=telemetry)
 
 
-def _telemetry_texts(telemetry: Telemetry, write: Callable[[str], str]) -> Telemetry:
+def _telemetry_texts(telemetry: Telemetry, write: Callable[[str], str], file: Callable[[str], str]) -> Telemetry:
     devices = (
         replace(device, owner_reason=write(device.owner_reason)) if device.owner_reason else device
         for device in telemetry.devices
     )
     partial = tuple(map(write, telemetry.partial))
-    return replace(telemetry, devices=tuple(devices), partial=partial)
+    return replace(telemetry, devices=tuple(devices), partial=partial, read_from=tuple(map(file, telemetry.read_from)))
 
 
 def _gpu_texts(gpu: Gpu, write: Callable[[str], str]) -> Gpu:
@@ -81,6 +81,9 @@ def _gpu_texts(gpu: Gpu, write: Callable[[str], str]) -> Gpu:
 
 
 def _file(file: str) -> str:
+    """A file, or the address of a server: of these not even the end is shown."""
+    if "://" in file:
+        return naming.short_hash("server", file)
     path = PurePath(file)
     return naming.short_hash("file", path.name) + path.suffix
 

@@ -55,7 +55,11 @@ def rule_table(rule: Rule) -> Table:
 
 
 def _shown(evidence: Sequence[Evidence]) -> str:
-    words = [": ".join(part for part in (e.file, e.where, e.value) if part) for e in evidence[:MOST_SHOWN]]
+    """A file that several come from, one after the other, is named once."""
+    words, last = [], None
+    for e in evidence[:MOST_SHOWN]:
+        words.append(": ".join(part for part in (None if e.file == last else e.file, e.where, e.value) if part))
+        last = e.file
     more = f"and {len(evidence) - MOST_SHOWN} more" if len(evidence) > MOST_SHOWN else ""
     return "; ".join([*words, *([more] if more else [])])
 
