@@ -3,7 +3,8 @@
 One function per part. ``exporter``: generated text of many GPU instances, with all families of a full counters file of
 which most are not read; the house allows 20 seconds for 10,000 instances. ``prometheus``: history of 200, 1,000 and
 5,000 GPUs × 7 instances (:mod:`_history`); queries per statistic are to be ceil(series × points ÷ budget), the reader's
-memory below 500 MB. It reads no data but takes ``--data`` as every benchmark does.
+memory below 500 MB and flat from 1,000 to 5,000 GPUs, for reading and for going through all devices and rows. It reads
+no data but takes ``--data`` as every benchmark does.
 """
 
 from __future__ import annotations

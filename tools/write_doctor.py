@@ -23,8 +23,8 @@ keep their meaning for good.
 
 Exit code 0: nothing, or infos alone; 3: an error or a warning was found; 2: an input is wrong. With `-o json`:
 `{"findings": [{"code", "severity", "title", "evidence": [{"file", "where", "value"}], "cause", "next"}]}`; `file` is
-null where the value was put together from several inputs. One scrape without history is no finding: it is what was
-asked for.
+the metrics file or the server's address that telemetry was read from, of several files the first, and null where the
+value was put together from several inputs. One scrape without history is no finding: it is what was asked for.
 
 error: nothing can be concluded. warning: something would be concluded wrongly. info: worth knowing, and taken care of.
 
