@@ -10,7 +10,8 @@ from typing import Literal
 
 from migsaw.fit.estimate import estimate, profiles, smallest
 from migsaw.model.boards import Board
-from migsaw.model.workload_shape import Architecture, Model, Need, ProfileNeed, Setup, WorkloadClass
+from migsaw.model.policy import Policy
+from migsaw.model.workload_shape import Architecture, Model, Need, ProfileNeed, Setup, WorkloadClass, class_label
 
 BERT = Architecture(
     "BERT-base", "encoder", 768, 12, 12, 12, 64, 3072, 30522, mlp_matrices=2, qkv_bias=True, out_bias=True,
@@ -70,6 +71,8 @@ CLASSES: tuple[WorkloadClass, ...] = (
     _class("full fine-tuning, 8B", LLAMA_8B, replace(FULL, seq=2048, batch=1)),
 )
 
+_BY_LABEL = {work.label: work for work in CLASSES}
+
 Advice = Literal["slice", "whole GPU", "measure first", "more than one GPU", "unknown"]
 
 
@@ -96,10 +99,20 @@ def defaults(board: Board) -> tuple[Default, ...]:
     return tuple(default(board, work) for work in CLASSES)
 
 
-def default(board: Board, work: WorkloadClass) -> Default:
-    """The smallest profile that surely holds the class. Of the largest one: the whole GPU is best, with MIG off."""
+def find_class(name: str) -> WorkloadClass | None:
+    """By its name, or as a label writes it."""
+    return _BY_LABEL.get(class_label(name))
+
+
+def default(board: Board, work: WorkloadClass, policy: Policy | None = None) -> Default:
+    """The smallest profile that surely holds the class. Of the largest one: the whole GPU is best, with MIG off.
+
+    With a policy the smallest that it allows; where it allows none that holds the class, the smallest of all.
+    """
     found = _offered(board, work)
-    held, perhaps = smallest(found, "holds"), smallest(found, "may hold")
+    allowed = tuple(row for row in found if policy is None or policy.allows(board.profile(row.profile)))
+    held = smallest(allowed, "holds") or smallest(found, "holds")
+    perhaps = smallest(allowed, "may hold") or smallest(found, "may hold")
     if not found or any(row.verdict == "unknown" for row in found):
         return Default(work, "unknown", None, None, found[-1].need if found else None)
     if held is None:

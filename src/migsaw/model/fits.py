@@ -109,6 +109,7 @@ class Fit:
     measured_by: str = ""  # how activity was read: the signal, its ceiling, the rule and its source
     next_step: str | None = None  # what to do first, such as what starves it
     points: int | None = None  # samples of the scarcest signal that the verdict rests on
+    workload_class: str | None = None  # all that is known of it; then a plan makes the options
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 RESOURCE_PREFIX = "nvidia.com/mig-"
 WHOLE_GPU_RESOURCE = "nvidia.com/gpu"
+CLASS_KEY = "migsaw.io/class"  # label or annotation of a pod: its class of work
 
 _NAME = re.compile(
     r"(?:MIG[ -])?(?:(?P<c>\d+)c\.)?(?P<g>\d+)g\.(?P<gb>\d+)gb"

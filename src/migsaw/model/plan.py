@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from migsaw.model.fits import MemoryNeed, Source
 from migsaw.model.reasons import Reason
 from migsaw.model.snapshot import Owner, Scope
 
@@ -60,7 +61,21 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownBy:
+    """The fit that a slot rests on. ``workload_class``: nothing but the class was known."""
+
+    __pydantic_config__ = FORBID
+
+    source: Source
+    confidence: str
+    workload_class: str | None = None
+    memory_mib: MemoryNeed = field(default_factory=MemoryNeed)
+
+
+@dataclass(frozen=True, slots=True)
 class PodPlan:
+    """``known_by``: what says that the slot serves it; None: its own request."""
+
     __pydantic_config__ = FORBID
 
     namespace: str
@@ -70,6 +85,7 @@ class PodPlan:
     before: Place | None = None
     after: Place | None = None
     asks: Mapping[str, int] = field(default_factory=dict)
+    known_by: KnownBy | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,6 +159,7 @@ class Pod:
     node_selector: Mapping[str, str] = field(default_factory=dict)
     node_affinity: tuple[tuple[Requirement, ...], ...] = ()  # required terms: any of, each all of
     tolerations: tuple[Toleration, ...] = ()
+    workload_class: str | None = None  # of label or annotation migsaw.io/class
 
     @property
     def key(self) -> str:

@@ -6,6 +6,7 @@ Counts are of parameters, elements or tokens; bytes and MiB are in names. Where 
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -226,3 +227,13 @@ class WorkloadClass:
     assumes: str
     model: Model
     setup: Setup
+
+    @property
+    def label(self) -> str:
+        """The name as a Kubernetes label can hold it: ``LoRA 8B`` → ``lora-8b``."""
+        return class_label(self.name)
+
+
+def class_label(name: str) -> str:
+    """Small letters and digits of a name, all between them as one hyphen."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")

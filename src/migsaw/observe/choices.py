@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from migsaw.errors import InputError
+from migsaw.fit.estimate_classes import CLASSES, find_class
 from migsaw.model.boards import Catalogue
-from migsaw.model.fits import Fits
+from migsaw.model.fits import Fit, Fits
 from migsaw.model.policy import Policy
 from migsaw.observe.documents import parse
 from migsaw.observe.reading import Document, read_document
@@ -34,12 +35,29 @@ def read_fits(path: Path, catalogue: Catalogue) -> Fits:
         if sum(part is not None for part in (ref.name, ref.azureml, ref.selector)) != 1:
             hint = "namespace, kind and name; or azureml; or selector"
             raise InputError("a workload is named in exactly one way", where=document.where(place), hint=hint)
+        _check_class(fit, ["fits", number], document)
         slots: list[tuple[list[str | int], str, str]] = []
         slots += [(["options", k], o.board, o.profile) for k, o in enumerate(fit.options)]
         slots += [(["chosen"], fit.chosen.board, fit.chosen.profile)] if fit.chosen else []
         for at, board, profile in slots:
             _check_slot(board, profile, ["fits", number, *at], document, catalogue)
     return fits
+
+
+def _check_class(fit: Fit, place: list[str | int], document: Document) -> None:
+    """A class stands alone: what else is known of a workload beats it."""
+    if fit.workload_class is None:
+        return
+    where = document.where([*place, "workload_class"])
+    if find_class(fit.workload_class) is None:
+        raise InputError(f"no class {fit.workload_class!r}", where=where, hint=class_hint())
+    if fit.options or fit.chosen or fit.source != "estimated":
+        hint = "a class makes the options itself; leave it out where they are known"
+        raise InputError("beside a class only `source: estimated` can stand", where=where, hint=hint)
+
+
+def class_hint() -> str:
+    return f"one of {', '.join(work.label for work in CLASSES)}"
 
 
 def _check_slot(board: str, profile: str, place: list[str | int], document: Document, catalogue: Catalogue) -> None:

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from migsaw.errors import InputError
+from migsaw.fit.estimate_classes import find_class
 from migsaw.model.boards import Catalogue
 from migsaw.model.layouts import UNKNOWN, Placed, fault, parse_placed
 from migsaw.model.names import parse_profile_name
 from migsaw.model.plan import GpuPlan, Plan, PodPlan, Step
 from migsaw.model.reasons import Reason
 from migsaw.model.snapshot import Gpu, Instance, Pod, Snapshot
+from migsaw.observe.choices import class_hint
 from migsaw.observe.documents import parse
 from migsaw.observe.reading import Document, read_document
 
@@ -95,6 +97,8 @@ def _check_pod(checks: _Checks, pod: Pod, place: Place) -> None:
     for resource, number in pod.asks.items():
         if not 0 <= number <= MOST_ASKED:
             raise checks.refuse(f"asks for {number} of {resource}", (*place, "asks", resource), f"0 to {MOST_ASKED:,}")
+    if pod.workload_class is not None and find_class(pod.workload_class) is None:
+        raise checks.refuse(f"no class {pod.workload_class!r}", (*place, "workload_class"), class_hint())
 
 
 # ---- plan -------------------------------------------------------------------------------------------------------

@@ -12,9 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from migsaw.fit.estimate_classes import find_class
+from migsaw.model.names import CLASS_KEY
 from migsaw.model.refs import PodRef
 from migsaw.model.snapshot import Note, Pod, Requirement, Toleration
 from migsaw.observe import naming
+from migsaw.observe.choices import class_hint
 from migsaw.observe.controllers import daemon_set, top_controller
 from migsaw.observe.kube import (
     KubeObject,
@@ -100,7 +103,7 @@ def _add(seen: PodsSeen, thing: KubeObject, notes: list[Note]) -> None:
     asks = asked(mapping(thing.data, "spec"))
     if asks:
         _keep(seen, thing, _pod(thing, ref, node, phase, asks), notes)
-        notes += _odd_asks(thing, ref, asks)
+        notes += [*_odd_asks(thing, ref, asks), *_odd_class(thing, ref)]
     unread = _unreadable(value(thing.data, "spec"))
     if why := unread or (_loose_use(thing.data, bool(asks)) if node else None):
         severity: Literal["warning", "info"] = "warning" if unread else "info"
@@ -160,6 +163,7 @@ def _pod(thing: KubeObject, ref: PodRef, node: str | None, phase: str, asks: Map
         node_selector=dict(sorted(texts(spec, "nodeSelector").items())),
         node_affinity=tuple(_requirements(term) for term in terms),
         tolerations=tuple(_toleration(t) for t in sequence(spec, "tolerations") if isinstance(t, dict)),
+        workload_class=work.name if (work := find_class(_class_of(thing.data) or "")) else None,
     )
 
 
@@ -220,6 +224,19 @@ def _odd_asks(thing: KubeObject, ref: PodRef, asks: Mapping[str, int]) -> list[N
             message = f"pod {naming.pod(*_parts(ref))} asks for {name}, which nothing advertises; did it mean {near}?"
             found.append(Note("warning", message, thing.file, thing.where))
     return found
+
+
+def _class_of(data: Any) -> str | None:
+    """The label, else the annotation: a label is shorter, but may be the selector of somebody's service."""
+    return text(data, "metadata", "labels", CLASS_KEY) or text(data, "metadata", "annotations", CLASS_KEY)
+
+
+def _odd_class(thing: KubeObject, ref: PodRef) -> list[Note]:
+    shown = _class_of(thing.data)
+    if shown is None or find_class(shown):
+        return []
+    said = f"pod {naming.pod(*_parts(ref))}: {CLASS_KEY} is {naming.mark('label', shown)}, which is no class"
+    return [Note("error", f"{said}; {class_hint()}", thing.file, thing.where)]
 
 
 def _unreadable(spec: Any) -> str | None:

@@ -20,8 +20,9 @@ from migsaw.plan.eligibility import admits
 from migsaw.plan.fleet import FleetGpu, in_use
 from migsaw.plan.ideal import ideal_of
 from migsaw.plan.items import ANY_SLICE, KEPT_SLICE, WHOLE
+from migsaw.plan.known import known_fits
 from migsaw.plan.packing import FacetTable, pack
-from migsaw.plan.planner import Draft, Inputs, draft_plan, write_up
+from migsaw.plan.planner import Draft, Inputs, class_words, draft_plan, known_by, write_up
 from migsaw.plan.pools import new_pools
 from migsaw.plan.steps import pool_steps
 from migsaw.plan.wants import FitIndex, Items, may_hold_whole
@@ -32,12 +33,12 @@ POOL_TARGETS = (None, "aks")
 
 def make_plan(inputs: Inputs, facets: FacetTable, prices: PriceTable) -> Plan:
     """Raises TargetError where the target fits no node of the snapshot."""
-    draft = draft_plan(inputs)
+    seen = _seen_fits(inputs)
+    draft = draft_plan(inputs, seen)
     plan = _with_pools(write_up(inputs, draft), inputs, draft, facets, prices)
     used = gpus_in_use(draft)
     bound = fewest_gpus(draft, facets)
-    seen = _seen_fits(inputs)
-    fits = FitIndex(Fits((*(inputs.fits.fits if inputs.fits else ()), *seen.fits)))
+    fits = FitIndex(known_fits(inputs.fits, seen, inputs.snapshot.pods, inputs.catalogue, inputs.policy))
     wants = [w for w in draft.wants if w.refused is None and any(admits(n, w.pod) for n in draft.fleet.nodes)]
     work = work_of(
         draft.fleet, wants, fits, inputs.policy, inputs.snapshot.pods, prices, inputs.catalogue, inputs.target
@@ -47,7 +48,7 @@ def make_plan(inputs: Inputs, facets: FacetTable, prices: PriceTable) -> Plan:
     sizes = tuple(sorted({n.azure_size for n in draft.fleet.nodes if n.azure_size}))
     return replace(
         plan,
-        pods=tuple(_with_advice(pod, by_key, inputs, fits) for pod in plan.pods),
+        pods=tuple(_with_advice(pod, by_key, inputs, fits, draft) for pod in plan.pods),
         objective=float(len(used)),
         lower_bound=float(bound),
         gap=(len(used) - bound) / len(used) if used else 0.0,
@@ -65,7 +66,7 @@ def _seen_fits(inputs: Inputs) -> Fits:
     return fits_of_snapshot(inputs.snapshot, inputs.catalogue)
 
 
-def _with_advice(pod: PodPlan, pods: Mapping[str, Pod], inputs: Inputs, fits: FitIndex) -> PodPlan:
+def _with_advice(pod: PodPlan, pods: Mapping[str, Pod], inputs: Inputs, fits: FitIndex, draft: Draft) -> PodPlan:
     """For a pod that holds one whole GPU: the slice that it could ask for when it starts again."""
     gpus = sum(pod.asks.values())
     if pod.before is None or pod.before.profile != WHOLE or gpus != 1:
@@ -74,16 +75,22 @@ def _with_advice(pod: PodPlan, pods: Mapping[str, Pod], inputs: Inputs, fits: Fi
     if may_hold_whole(holder, gpus, inputs.policy):
         return pod
     fit = fits.of(holder)
-    board = inputs.catalogue.find(fit.options[0].board) if fit and fit.options else None
-    if fit is None or board is None:
-        return replace(pod, text=f"{pod.text}; whether a slice would do is n/a (nothing was measured)")
-    holding = tuple(p for o in fit.options if o.fits and (p := board.find(o.profile)) and inputs.policy.allows(p))
+    board = next((g.board for g in draft.fleet.of_node(pod.before.node) if g.board), None)
+    mine = [o for o in fit.options if board and o.board == board.key] if fit else []
+    if fit is None or board is None or not mine:
+        why = "no slice of this board is known to hold it" if fit and fit.options else "nothing was measured"
+        return replace(pod, text=f"{pod.text}; whether a slice would do is n/a ({why})")
+    holding = tuple(p for o in mine if o.fits and (p := board.find(o.profile)) and inputs.policy.allows(p))
     slot = recommended(board, holding)
-    if slot is None:
-        return replace(pod, text=f"{pod.text}; no slice would hold it ({fit.confidence})")
-    need = next(o.memory_mib for o in fit.options if o.profile == slot.name)
-    why = f"{fit.confidence}: {need.peak} MiB and {need.margin} MiB margin in {need.limit} MiB"
-    return replace(pod, text=f"{pod.text}; when it starts again, {slot.name} would hold it ({why})")
+    known = known_by(fit, board, slot.name if slot else None)
+    if slot is None or (fit.workload_class and slot.compute_slices == board.compute_slices):
+        text = f"{pod.text}; no slice would hold it ({fit.confidence})"
+        return replace(pod, text=text, known_by=known)
+    need = next(o.memory_mib for o in mine if o.profile == slot.name)
+    text = f"{pod.text}; when it starts again, {slot.name} would hold it"
+    if fit.workload_class is None:
+        text += f" ({fit.confidence}: {need.peak} MiB and {need.margin} MiB margin in {need.limit} MiB)"
+    return replace(pod, text=text + class_words(known), known_by=known)
 
 
 # ---- GPUs in use, and the fewest that could be -------------------------------------------------------------------

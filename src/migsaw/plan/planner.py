@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from migsaw.fit.rules import is_idle
 from migsaw.model.boards import Board, Catalogue
-from migsaw.model.fits import Fits
+from migsaw.model.fits import Fit, Fits, MemoryNeed
 from migsaw.model.layouts import Layout, Placed, by_start, seen_fault, stranded
 from migsaw.model.names import WHOLE_GPU_RESOURCE
-from migsaw.model.plan import GpuPlan, Level, MadeFrom, NodePlan, Place, Plan, PodPlan, Savings, Step, Target
+from migsaw.model.plan import GpuPlan, KnownBy, Level, MadeFrom, NodePlan, Place, Plan, PodPlan, Savings, Step, Target
 from migsaw.model.policy import Policy
 from migsaw.model.reasons import Because, Reason
 from migsaw.model.snapshot import Node, Pod, Snapshot
@@ -24,6 +24,7 @@ from migsaw.plan.cells import build_cells, classify, most_of
 from migsaw.plan.fill import layout_for, uniform_layout
 from migsaw.plan.fleet import Fleet, FleetGpu, build_fleet, in_use
 from migsaw.plan.items import ANY_SLICE, KEPT_SLICE, WHOLE, is_single
+from migsaw.plan.known import known_fits
 from migsaw.plan.steps import recut_steps
 from migsaw.plan.unserved import why_unserved
 from migsaw.plan.wants import FitIndex, Items, Want, may_hold_whole, want_of
@@ -72,10 +73,13 @@ class Draft:
         return frozenset(found)
 
 
-def draft_plan(inputs: Inputs) -> Draft:
+def draft_plan(inputs: Inputs, seen: Fits | None = None) -> Draft:
+    """``seen``: what was measured of workloads; what waits is not moved for its sake, but a class no longer counts."""
     fleet = build_fleet(inputs.snapshot, inputs.catalogue, inputs.policy, inputs.target)
     waiting = [p for p in inputs.snapshot.pods if p.node is None and any(n > 0 for n in p.asks.values())]
-    fits, allowed = FitIndex(inputs.fits), inputs.policy.names(inputs.catalogue)
+    silent = Fits(tuple(replace(fit, options=(), chosen=None) for fit in seen.fits)) if seen else Fits()
+    known = known_fits(inputs.fits, silent, waiting, inputs.catalogue, inputs.policy)
+    fits, allowed = FitIndex(known), inputs.policy.names(inputs.catalogue)
     wants = tuple(want_of(p, fits, allowed) for p in sorted(waiting, key=lambda p: p.key))
     classes = classify(wants, fleet)
     cells = build_cells(fleet, classes, inputs.policy, inputs.policy.headroom)
@@ -244,7 +248,9 @@ def _waiting(want: Want, inputs: Inputs, draft: Draft) -> PodPlan:
     pod = want.pod
     if pod.key not in draft.assignment.places:
         because = why_unserved(want, draft.fleet, inputs.policy, draft.assignment)
-        return PodPlan(pod.namespace, pod.name, because.reason, because.text, None, None, pod.asks)
+        known = known_by(want.fit, None, None)
+        text = because.text + class_words(known)
+        return PodPlan(pod.namespace, pod.name, because.reason, text, None, None, pod.asks, known)
     node, option = draft.assignment.places[pod.key]
     named = _named(option)
     place = Place(node, named[0] if named else _profile_of_any(node, draft))
@@ -256,8 +262,32 @@ def _waiting(want: Want, inputs: Inputs, draft: Draft) -> PodPlan:
     )
     request = _request_change(want, place, draft.fleet)
     if place.profile == WHOLE and not may_hold_whole(pod, want.count, inputs.policy):
-        request += "; strict MIG would give it a slice, but its memory need is unknown (give --fits)"
-    return PodPlan(pod.namespace, pod.name, because.reason, because.text + request, None, place, pod.asks)
+        why = "its memory need is unknown (give --fits or its class)" if want.refused is None else want.refused.text
+        request += f"; strict MIG would give it a slice, but {why}"
+    board = next((g.board for g in draft.fleet.of_node(node) if g.board), None)
+    known = known_by(want.fit, board, place.profile)
+    text = because.text + request + class_words(known)
+    return PodPlan(pod.namespace, pod.name, because.reason, text, None, place, pod.asks, known)
+
+
+def known_by(fit: Fit | None, board: Board | None, profile: str | None) -> KnownBy | None:
+    """None where a fit names no slot, unless it is a class that has none."""
+    if fit is None or not (fit.workload_class or any(o.fits for o in fit.options)):
+        return None
+    at = (board.key if board else None, profile)
+    option = next((o for o in fit.options if (o.board, o.profile) == at), None)
+    sure = f"; {option.reason}" if fit.workload_class and option and option.reason != "OK" else ""
+    need = option.memory_mib if option else MemoryNeed()
+    return KnownBy(fit.source, fit.confidence + sure, fit.workload_class, need)
+
+
+def class_words(known: KnownBy | None) -> str:
+    """What a slot that only a class speaks for must say."""
+    if known is None or known.workload_class is None:
+        return ""
+    need = known.memory_mib
+    memory = "" if need.peak is None else f", up to {need.peak} MiB in {need.limit}"
+    return f"; class {known.workload_class}, {known.source} {known.confidence}{memory}"
 
 
 def _request_change(want: Want, place: Place, fleet: Fleet) -> str:

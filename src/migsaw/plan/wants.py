@@ -23,12 +23,13 @@ Items = tuple[tuple[str, int], ...]  # item → number, sorted
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """A waiting pod. ``slots`` are (board key or None for any, profile) from its fit; empty: as it asks."""
+    """A waiting pod. ``slots`` are (board key or None for any, profile) from ``fit``; empty: as it asks."""
 
     pod: Pod
     asks: Items  # as the pod says, by item
     slots: tuple[tuple[str | None, str], ...] = ()
     refused: Because | None = None  # policy or request make it impossible
+    fit: Fit | None = None
 
     @property
     def count(self) -> int:
@@ -59,7 +60,7 @@ def want_of(pod: Pod, fits: FitIndex, allowed: frozenset[str] | None) -> Want:
     fit = None if several else fits.of(pod)
     slots = _slots(fit)
     permitted = tuple(slot for slot in slots if allowed is None or slot[1] in allowed)
-    return Want(pod, items, permitted, _refusal(items, slots, allowed))
+    return Want(pod, items, permitted, _refusal(items, slots, allowed), fit)
 
 
 class FitIndex:

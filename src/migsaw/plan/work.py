@@ -127,7 +127,7 @@ def _slots(
     assert board is not None
     pod = pods.get(str(owner)) if owner else None
     fit = fits.of(pod) if pod else None
-    given = fit is not None and fit.source not in ("predicted", "declared")
+    given = fit is not None and fit.source not in ("predicted", "declared") and fit.workload_class is None
     if fit is not None and given and (found := _fitted(fit, board, entry, policy)):
         return found
     own = board.find(profile)

@@ -17,7 +17,7 @@ from migsaw.model.boards import Catalogue
 from migsaw.model.layouts import parse_placed
 from migsaw.model.money import PriceTable
 from migsaw.model.names import parse_profile_name
-from migsaw.model.plan import GpuPlan, Plan, PodPlan, Step
+from migsaw.model.plan import GpuPlan, KnownBy, Plan, PodPlan, Step
 from migsaw.model.reasons import Reason
 from migsaw.report.capacity import OFF
 from migsaw.report.money import slice_costs, usd
@@ -73,6 +73,7 @@ def explain_pod(plan: Plan, name: str) -> Explanation:
         ("has now", f"{_profile(pod.before.profile)} on {pod.before.node}" if pod.before else "nothing that is named"),
         ("gets", f"{_profile(pod.after.profile)} on {pod.after.node}" if pod.after else "nothing from this plan"),
         ("reason", _because(pod.reason.value, pod.text)),
+        ("known by", _known_by(pod.known_by)),
         ("disrupted", "yes" if any(name in step.disrupts for step in plan.steps) else "no"),
         ("steps", _step_words(steps)),
     ]
@@ -184,6 +185,14 @@ def _costs(plan: Plan, gpu: GpuPlan, catalogue: Catalogue, prices: PriceTable) -
     if board is None or gpu.after == (OFF,) or not all(board.find(name) for name in _profiles(gpu.after)):
         return per_gpu
     return f"{slice_costs(board, gpu.after, price)}; {per_gpu}"
+
+
+def _known_by(known: KnownBy | None) -> str:
+    """Where the slot comes from."""
+    if known is None:
+        return "its own request"
+    what = f"class {known.workload_class}, " if known.workload_class else ""
+    return f"{what}{known.source}: {known.confidence}"
 
 
 def _step_words(steps: Sequence[Step]) -> str:

@@ -24,9 +24,12 @@ def guide_table(board: Board) -> Table:
         Column("need MiB", right=True),
         Column("confidence"),
         Column("assumes"),
+        Column("migsaw.io/class", wide=True),
     )
     found = defaults(board)
-    rows = tuple((row.work.name, shown(row), _need(row), confidence(row), row.work.assumes) for row in found)
+    rows = tuple(
+        (row.work.name, shown(row), _need(row), confidence(row), row.work.assumes, row.work.label) for row in found
+    )
     evidence = f"Geometry: {board.evidence}. {len(rows)} classes."
     return Table(columns, rows, f"{board.key}: defaults by class of work", (*FOOTER, evidence))
 
@@ -77,6 +80,7 @@ def guide_data(board: Board) -> dict[str, Any]:
         "classes": [
             {
                 "class": row.work.name,
+                "label": row.work.label,
                 "assumes": row.work.assumes,
                 "advice": row.advice,
                 "profile": row.profile and row.profile.profile,
