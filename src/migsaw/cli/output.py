@@ -56,6 +56,18 @@ class OutputType(click.ParamType):  # type: ignore[type-arg]
         return Output(SUFFIXES[path.suffix], path)
 
 
+class FitsFile(OutputType):
+    """A file of fits: a document, not a table."""
+
+    name = "FILE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Output:
+        output = super().convert(value, param, ctx)
+        if output.path is None or output.format not in ("json", "yaml"):
+            self.fail(f"{value!r} is no file name that ends in .json or .yaml", param, ctx)
+        return output
+
+
 def output_option(default: str = "table") -> Callable[[F], F]:
     text = "table, wide, json, yaml, csv, md; or a file whose suffix sets the format; - is JSON on stdout"
     return click.option("-o", "--output", type=OutputType(), default=default, show_default=True, help=text)

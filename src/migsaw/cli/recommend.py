@@ -8,20 +8,8 @@ from typing import Any
 import click
 
 from migsaw.cli.inputs import FILE, SeveralValues, input_options, seen
-from migsaw.cli.output import Output, OutputType, output_option, show
+from migsaw.cli.output import FitsFile, Output, output_option, show
 from migsaw.cli.shared import load_catalogue, load_facets
-
-
-class FitsFile(OutputType):
-    """A file of fits: a document, not a table."""
-
-    name = "FILE"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Output:
-        output = super().convert(value, param, ctx)
-        if output.path is None or output.format not in ("json", "yaml"):
-            self.fail(f"{value!r} is no file name that ends in .json or .yaml", param, ctx)
-        return output
 
 
 @click.command(cls=SeveralValues)

@@ -96,6 +96,13 @@ def _judge(found: Estimate, profile: Profile) -> ProfileNeed:
     return ProfileNeed(profile.name, memory, need, verdict)
 
 
+def doubled(board: Board, setup: Setup) -> frozenset[str]:
+    """Profiles not proposed for training, which is bound by SMs: a 1g with the memory of a 2g, where there is a 2g."""
+    if setup.task == "inference" or not any(profile.role == "2g" for profile in board.profiles):
+        return frozenset()
+    return frozenset(profile.name for profile in board.profiles if profile.role == "1g2m")
+
+
 def smallest(found: tuple[ProfileNeed, ...], verdict: Verdict) -> ProfileNeed | None:
     """The first of that verdict; for ``may hold`` also one that holds."""
     wanted = ("holds", "may hold") if verdict == "may hold" else (verdict,)

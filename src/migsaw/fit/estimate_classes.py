@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from migsaw.fit.estimate import estimate, profiles, smallest
+from migsaw.fit.estimate import doubled, estimate, profiles, smallest
 from migsaw.model.boards import Board
 from migsaw.model.policy import Policy
 from migsaw.model.workload_shape import Architecture, Model, Need, ProfileNeed, Setup, WorkloadClass, class_label
@@ -125,8 +125,4 @@ def default(board: Board, work: WorkloadClass, policy: Policy | None = None) -> 
 def _offered(board: Board, work: WorkloadClass) -> tuple[ProfileNeed, ...]:
     """Training is bound by SMs: a 1g with the memory of a 2g is not proposed where there is that 2g."""
     found = profiles(estimate(work.model, work.setup), board)
-    if work.setup.task == "inference":
-        return found
-    has_2g = any(profile.role == "2g" for profile in board.profiles)
-    doubled = {profile.name for profile in board.profiles if profile.role == "1g2m" and has_2g}
-    return tuple(row for row in found if row.profile not in doubled)
+    return tuple(row for row in found if row.profile not in doubled(board, work.setup))

@@ -1,7 +1,8 @@
 """Which units to cut anew, how, and which waiting pod goes where: a lexicographic integer programme over cells.
 
 Levels: memory slices of waiting pods that stay unserved; head-room that stays unmet; GPUs cut anew. Each level is
-solved with the ones above it kept, and carries its own certified bound.
+solved with the ones above it kept, and carries its own certified bound. Where a pod may have one of several slots, a
+last level gives the smaller ones.
 """
 
 from __future__ import annotations
@@ -50,17 +51,29 @@ def assign(classes: Sequence[WantClass], cells: Sequence[Cell], headroom: Mappin
     serve_cost = {j: -classes[c].weight for (c, _, _), j in model.serve.items()}
     head_cost = dict.fromkeys(model.head.values(), -1)
     cut_cost = {j: cells[k].gpus_per_unit for (k, _), j in model.cut.items()}
-    levels, x = [], [0] * len(model.programme.upper)
-    for name, cost, offset in (
+    wanted = [
         ("memory slices of waiting pods unserved", serve_cost, total),
         ("head-room unmet", head_cost, sum(headroom.values())),
         ("GPUs cut anew", cut_cost, 0),
-    ):
+    ]
+    if any(len(c.wants[0].slots) > 1 for c in classes):
+        give_cost = {j: _slices(cells[k], option) for (_, k, option), j in model.serve.items()}
+        wanted.append(("memory slices given to waiting pods", give_cost, 0))
+    levels, x = [], [0] * len(model.programme.upper)
+    for name, cost, offset in wanted:
         answer = model.programme.minimise(cost, x)
         x = list(answer.x)
         levels.append(LevelResult(name, answer.value + offset, answer.lower_bound + offset))
         model.programme.at_most(cost, answer.value)
     return _named(model, x, classes, cells, tuple(levels))
+
+
+def _slices(cell: Cell, option: Items) -> int:
+    """Memory slices that the option takes; a slice of any profile counts as none: its size is not chosen here."""
+    if cell.board is None:
+        return 0
+    sizes = ((cell.board.find(item), n) for item, n in option)
+    return sum(n * (profile.memory_slices or 0) for profile, n in sizes if profile)
 
 
 def _model(classes: Sequence[WantClass], cells: Sequence[Cell], headroom: Mapping[str, int]) -> _Model:

@@ -22,7 +22,7 @@ from migsaw.plan.ideal import ideal_of
 from migsaw.plan.items import ANY_SLICE, KEPT_SLICE, WHOLE
 from migsaw.plan.known import known_fits
 from migsaw.plan.packing import FacetTable, pack
-from migsaw.plan.planner import Draft, Inputs, class_words, draft_plan, known_by, write_up
+from migsaw.plan.planner import Draft, Inputs, draft_plan, estimate_words, known_by, write_up
 from migsaw.plan.pools import new_pools
 from migsaw.plan.steps import pool_steps
 from migsaw.plan.wants import FitIndex, Items, may_hold_whole
@@ -83,14 +83,14 @@ def _with_advice(pod: PodPlan, pods: Mapping[str, Pod], inputs: Inputs, fits: Fi
     holding = tuple(p for o in mine if o.fits and (p := board.find(o.profile)) and inputs.policy.allows(p))
     slot = recommended(board, holding)
     known = known_by(fit, board, slot.name if slot else None)
-    if slot is None or (fit.workload_class and slot.compute_slices == board.compute_slices):
+    if slot is None or (fit.source == "estimated" and slot.compute_slices == board.compute_slices):
         text = f"{pod.text}; no slice would hold it ({fit.confidence})"
         return replace(pod, text=text, known_by=known)
     need = next(o.memory_mib for o in mine if o.profile == slot.name)
     text = f"{pod.text}; when it starts again, {slot.name} would hold it"
-    if fit.workload_class is None:
+    if fit.source != "estimated":
         text += f" ({fit.confidence}: {need.peak} MiB and {need.margin} MiB margin in {need.limit} MiB)"
-    return replace(pod, text=text + class_words(known), known_by=known)
+    return replace(pod, text=text + estimate_words(known), known_by=known)
 
 
 # ---- GPUs in use, and the fewest that could be -------------------------------------------------------------------

@@ -249,7 +249,7 @@ def _waiting(want: Want, inputs: Inputs, draft: Draft) -> PodPlan:
     if pod.key not in draft.assignment.places:
         because = why_unserved(want, draft.fleet, inputs.policy, draft.assignment)
         known = known_by(want.fit, None, None)
-        text = because.text + class_words(known)
+        text = because.text + estimate_words(known)
         return PodPlan(pod.namespace, pod.name, because.reason, text, None, None, pod.asks, known)
     node, option = draft.assignment.places[pod.key]
     named = _named(option)
@@ -266,7 +266,7 @@ def _waiting(want: Want, inputs: Inputs, draft: Draft) -> PodPlan:
         request += f"; strict MIG would give it a slice, but {why}"
     board = next((g.board for g in draft.fleet.of_node(node) if g.board), None)
     known = known_by(want.fit, board, place.profile)
-    text = because.text + request + class_words(known)
+    text = because.text + request + estimate_words(known)
     return PodPlan(pod.namespace, pod.name, because.reason, text, None, place, pod.asks, known)
 
 
@@ -281,13 +281,13 @@ def known_by(fit: Fit | None, board: Board | None, profile: str | None) -> Known
     return KnownBy(fit.source, fit.confidence + sure, fit.workload_class, need)
 
 
-def class_words(known: KnownBy | None) -> str:
-    """What a slot that only a class speaks for must say."""
-    if known is None or known.workload_class is None:
+def estimate_words(known: KnownBy | None) -> str:
+    """What a slot that only an estimate speaks for must say."""
+    if known is None or known.source != "estimated":
         return ""
-    need = known.memory_mib
+    need, of = known.memory_mib, f"class {known.workload_class}, " if known.workload_class else ""
     memory = "" if need.peak is None else f", up to {need.peak} MiB in {need.limit}"
-    return f"; class {known.workload_class}, {known.source} {known.confidence}{memory}"
+    return f"; {of}estimated {known.confidence}{memory}"
 
 
 def _request_change(want: Want, place: Place, fleet: Fleet) -> str:

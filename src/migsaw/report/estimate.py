@@ -33,14 +33,15 @@ def _parts(found: Estimate) -> Table:
     need = total(found)
     high = na("see below") if found.unknown else str(need.high_mib)
     rows.append(("total", str(need.low_mib), high, "", ""))
-    return Table(columns, tuple(rows), f"{found.model.name}: {_asked(found)}", _said(found))
+    return Table(columns, tuple(rows), f"{found.model.name}: {asked_words(found)}", _said(found))
 
 
 def _part(row: Row) -> tuple[str, ...]:
     return row.what, str(math.floor(row.low_mib)), str(math.ceil(row.high_mib)), row.formula, row.source
 
 
-def _asked(found: Estimate) -> str:
+def asked_words(found: Estimate) -> str:
+    """The set-up in one line."""
     setup = found.setup
     words = [setup.task, _precision(found), f"{setup.batch} × {setup.seq} tokens"]
     if setup.task != "inference":
