@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from cluster_files import SYSTEM_POD, listing, mixed, pod
 
 A100 = "NVIDIA A100-SXM4-80GB"
 SIZES = """\
 schema: migsaw/estimate/v1
-sizes: {name: mine, kind: decoder, hidden: 4096, layers: 32, heads: 32, kv_heads: 8, head_dim: 128, intermediate: 14336, vocab: 128256}
+sizes:
+  {name: mine, kind: decoder, hidden: 4096, layers: 32, heads: 32, kv_heads: 8, head_dim: 128, intermediate: 14336,
+   vocab: 128256}
 setup: {task: inference, precision: bf16, seq: 8192, batch: 4}
 """
 MEMORY = {"1g.10gb": 9728, "1g.20gb": 19968, "2g.20gb": 19968, "3g.40gb": 40192, "4g.40gb": 40192, "7g.80gb": 80896}
@@ -111,7 +114,7 @@ def test_what_rests_on_more_than_an_estimate_is_never_overwritten(migsaw, sizes,
 
 
 def test_a_plan_takes_it_gives_the_smallest_that_holds_and_says_that_it_is_estimated(migsaw, sizes):
-    """Beside seven idle slices of 10 GB one GPU must be cut: for the smallest slice that surely holds it, not for 7g."""
+    """Seven idle slices of 10 GB are too small: the GPU is cut for the smallest that surely holds it, not for 7g."""
     assert estimate(migsaw, sizes, workload="ml/StatefulSet/chat").returncode == 0
     fitting = {o["profile"] for o in rows(sizes)[0]["options"] if o["board"] == "a100-sxm4-80gb" and o["fits"]}
     smallest = min(fitting, key=lambda name: (int(name.split(".")[1][:-2]), name))
