@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from migsaw.cli.output import to_yaml, write_file
+from migsaw.cli.output import write_file
 from migsaw.errors import InputError
+from migsaw.render.yaml_text import to_yaml  # quotes what YAML 1.1 readers (kubectl, Azure) take for no string
 
 if TYPE_CHECKING:
     from migsaw.model.boards import Board
     from migsaw.model.trial import TrialSpec
+
+
+DNS_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"  # as metadata.name of a custom resource
 
 
 def write_jobs(spec: TrialSpec, board: Board, out: Path, compute: str | None, types: tuple[str, ...]) -> None:
@@ -31,11 +36,21 @@ def write_jobs(spec: TrialSpec, board: Board, out: Path, compute: str | None, ty
             hint = f"--instance-type {missing[0]}=NAME, or leave it out of the file's `profiles:`"
             raise InputError(f"no InstanceType for {missing[0]}", hint=hint)
         found = {profile: jobs.azureml_job(spec, profile, compute, names[profile]) for profile in profiles}
-    for profile, document in found.items():
-        path = out / f"{profile}.yaml"
+    paths = [out / f"{profile}.yaml" for profile in found]
+    for path, document in zip(paths, found.values(), strict=True):
         write_file(path, to_yaml(document))
         click.echo(str(path))
+    if compute is not None:
+        _validate(paths)
     click.echo("written only: running trials on a cluster from here comes later", err=True)
+
+
+def _validate(paths: list[Path]) -> None:
+    from migsaw.azureml.validate import INSTALL, SDK, validated
+
+    sdk = validated(paths)
+    said = f"validated offline by {sdk}" if sdk else f"not validated: {SDK} is not installed ({INSTALL})"
+    click.echo(said, err=True)
 
 
 def _types(given: tuple[str, ...], board: Board) -> dict[str, str]:
@@ -44,6 +59,9 @@ def _types(given: tuple[str, ...], board: Board) -> dict[str, str]:
         profile, mark, name = text.partition("=")
         if not mark or not name:
             raise InputError(f"--instance-type {text}: not PROFILE=NAME")
+        if not re.fullmatch(DNS_LABEL, name):
+            hint = "small letters, digits and hyphens, at most 63: `kubectl get instancetypes`"
+            raise InputError(f"--instance-type {text}: {name!r} is no name of an InstanceType", hint=hint)
         found["off" if profile == "off" else board.profile(profile).name] = name
     return found
 
