@@ -121,10 +121,10 @@ def _history(inputs: Mapping[str, Any]) -> History:
     end = time.time()
     options = HistoryOptions(inputs["samples_per_query"], inputs["low_resource"], match=inputs["match"])
     url = inputs["prometheus"]
-    return read_all(Server(url, _headers(url, inputs["tenant"])), Window(end - window, end, step), options)
+    return read_all(Server(url, headers(url, inputs["tenant"])), Window(end - window, end, step), options)
 
 
-def _headers(url: str, tenant: str | None) -> Callable[[], Mapping[str, str]]:
+def headers(url: str, tenant: str | None = None) -> Callable[[], Mapping[str, str]]:
     """A token comes from the environment, never from the command line, where others could read it."""
     from migsaw.observe import azure_monitor
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from migsaw.model.boards import Board, Catalogue
     from migsaw.model.measurement import Measurement
     from migsaw.model.trial import Trials, TrialSpec
+    from migsaw.trial.beside import Gauge
     from migsaw.trial.events import Backend
     from migsaw.trial.runner import Progress
     from migsaw.trial.watch import Watch
@@ -36,6 +37,8 @@ FILE = click.Path(path_type=Path)
 @click.option("--on", "place", type=click.Choice(PLACES), required=True, help="Where trials run.")
 @click.option("--device", type=click.Choice(["cpu"]), help="local: rehearse on the CPU; no number of it counts.")
 @click.option("--load-neighbours", is_flag=True, help="local: copies of the workload on the GPU's other slices.")
+@click.option("--exporter", metavar="URL", help="local: dcgm-exporter of this machine, watched beside each trial.")
+@click.option("--prometheus", metavar="URL", help="local: the same from a Prometheus that scrapes it.")
 @click.option("--table", type=FILE, help="simulated: measured throughputs to replay (CSV).")
 @click.option("--seed", type=int, default=0, show_default=True, help="simulated: of the noise.")
 @click.option("--out", type=FILE, help="kubernetes, azureml: the folder that jobs are written to.")
@@ -50,6 +53,8 @@ def command(
     place: str,
     device: str | None,
     load_neighbours: bool,
+    exporter: str | None,
+    prometheus: str | None,
     table: Path | None,
     seed: int,
     out: Path | None,
@@ -70,6 +75,8 @@ def command(
         raise click.UsageError("--compute and --instance-type belong to --on azureml, which needs them")
     if place != "local" and (device or load_neighbours):
         raise click.UsageError("--device and --load-neighbours belong to --on local")
+    if (exporter or prometheus) and (place != "local" or device or (exporter and prometheus)):
+        raise click.UsageError("--exporter or --prometheus belongs to --on local with a GPU: one of them")
     if (table is not None) != (place == "simulated"):
         raise click.UsageError("--table belongs to --on simulated, which needs it")
     catalogue = load_catalogue()
@@ -84,12 +91,29 @@ def command(
 
         backend: Backend = simulated_backend(spec, board, catalogue, table, seed)
     else:
-        backend = _local(spec, board, workload.resolve().parent, catalogue, device, load_neighbours)
+        gauge = _gauge(exporter, prometheus)
+        backend = _local(spec, board, workload.resolve().parent, catalogue, device, load_neighbours, gauge)
     _finish(_profile(spec, board, backend, store), output)
 
 
+def _gauge(exporter: str | None, prometheus: str | None) -> Gauge | None:
+    if not (exporter or prometheus):
+        return None
+    from migsaw.cli.inputs import headers
+    from migsaw.observe.history import Server
+    from migsaw.trial.beside import Exporter, Prometheus
+
+    return Exporter(exporter) if exporter else Prometheus(Server(str(prometheus), headers(str(prometheus))))
+
+
 def _local(
-    spec: TrialSpec, board: Board, folder: Path, catalogue: Catalogue, device: str | None, load_neighbours: bool
+    spec: TrialSpec,
+    board: Board,
+    folder: Path,
+    catalogue: Catalogue,
+    device: str | None,
+    load_neighbours: bool,
+    gauge: Gauge | None,
 ) -> Backend:
     if device == "cpu":
         from migsaw.trial.local import CpuBackend
@@ -97,7 +121,7 @@ def _local(
         return CpuBackend(spec, folder)
     from migsaw.trial.nvml import local_backend
 
-    return local_backend(spec, board, folder, catalogue, load_neighbours=load_neighbours)
+    return local_backend(spec, board, folder, catalogue, load_neighbours=load_neighbours, gauge=gauge)
 
 
 def _profile(spec: TrialSpec, board: Board, backend: Backend, store: str) -> Trials:

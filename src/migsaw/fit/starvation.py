@@ -25,11 +25,13 @@ THROTTLED = 0.25  # share of the CPU scheduler's periods
 CPU_AT_LIMIT = 0.9  # 95th percentile of cores ÷ limit
 NETWORK_AT_SHARE = 0.8  # 95th percentile of received bytes ÷ the slice's share of the NIC
 NETWORK_TRICKLE = 1e6  # bytes per second: below, nothing is being read
+INPUT_WAIT = 0.2  # share of the workload's own time: above, data and not the slice is what it waits for
 DISK_BUSY = 0.8  # mean share of time of the node's busiest disk
 
 SIGNS = "github.com/NVIDIA/dcgm-exporter: GR_ENGINE_ACTIVE and FB_USED of the instance"
 CPU_SOURCE = "cAdvisor: container_cpu_cfs_throttled_periods_total, container_cpu_usage_seconds_total"
 NETWORK_SOURCE = "cAdvisor: container_network_receive_bytes_total"
+WAIT_SOURCE = "the workload's own words (`input_wait`)"
 DISK_SOURCE = "node-exporter: node_disk_io_time_seconds_total"
 
 Cause = Literal["cpu", "input", "suspected"]
@@ -70,11 +72,15 @@ class Signs:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """What stands beside the device. ``nic_share``: bytes per second; None where the VM size is not known."""
+    """What stands beside the device. ``nic_share``: bytes per second; None where the VM size is not known.
+
+    ``input_wait``: share of its time that the workload itself says it waits for data.
+    """
 
     pod: PodUse | None = None
     node: NodeUse | None = None
     nic_share: float | None = None
+    input_wait: float | None = None
 
 
 MEND_CPU = (
@@ -93,6 +99,7 @@ MEND_LATENCY = (
     "input comes, but far below what the network could carry: more reader threads and prefetch (RSLEX_DOWNLOADER_"
     "THREADS, DATASET_MOUNT_READ_BUFFER_BLOCK_COUNT), larger files"
 )
+MEND_READER = "more loader workers and prefetch, packed or cached data; then measure again before the slice is changed"
 MEND_UNKNOWN = "export the pod's CPU throttling and received bytes (cAdvisor) and the node's disk time, then ask again"
 
 
@@ -109,6 +116,9 @@ def find_starvation(signs: Sequence[Signs], beside: Neighbours) -> Starvation | 
         return Starvation("input", (*seen, network), MEND_NETWORK)
     if disk := _disk(beside.node):
         return Starvation("input", (*seen, disk), MEND_DISK)
+    if beside.input_wait is not None and beside.input_wait >= INPUT_WAIT:
+        wait = Evidence("time waiting for data", beside.input_wait, INPUT_WAIT, "", WAIT_SOURCE)
+        return Starvation("input", (*seen, wait), MEND_READER)
     if saw is None:
         return None
     if trickle := _trickle(beside):

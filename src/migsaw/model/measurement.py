@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from migsaw.model.fits import Figure
+from migsaw.model.telemetry import Device, NodeUse, PodUse
 
 FORBID = {"extra": "forbid"}
 
 DeviceKind = Literal["mig", "gpu", "cpu", "simulated"]
 Outcome = Literal["steady", "unsteady", "out_of_memory", "failed", "interrupted"]
-Neighbours = Literal["loaded", "idle", "none", "unknown"]
+Neighbours = Literal["loaded", "busy", "idle", "none", "unknown"]  # busy: with work that is not the trial's
 
 # what makes two runs the same workload, unless a rule says otherwise; everything else is a condition of the trial
 IDENTITY = ("namespace", "kind", "name", "experiment", "component", "image", "command", "model")
@@ -45,6 +46,36 @@ class WorkloadId:
 
 
 @dataclass(frozen=True, slots=True)
+class Beside:
+    """What DCGM showed in the steady time. ``device``: the slot; ``neighbours``: the other instances of its GPU.
+
+    ``device`` None: ``unknown`` says why. ``pod`` and ``node``: what stands beside the GPU, as a Prometheus knows it.
+    """
+
+    __pydantic_config__ = FORBID
+
+    source: str
+    device: Device | None = None
+    neighbours: tuple[Device, ...] = ()
+    unknown: str = ""
+    dcgm_version: str | None = None
+    pod: PodUse | None = None
+    node: NodeUse | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Starved:
+    """Why the slot was not busy, with its evidence in a sentence, and what to mend first."""
+
+    __pydantic_config__ = FORBID
+
+    cause: Literal["cpu", "input", "suspected"]
+    is_sure: bool
+    because: str
+    mend: str
+
+
+@dataclass(frozen=True, slots=True)
 class Measurement:
     """One finished trial. Throughput is of the whole slot, all its processes together."""
 
@@ -68,6 +99,8 @@ class Measurement:
     input_wait: float | None = None  # share of the steady time that the workload waited for data, 0..1
     neighbours: Neighbours = "unknown"
     derated: float = 1.0  # what the throughput was multiplied by because neighbours were idle
+    beside: Beside | None = None  # None: nobody was asked
+    starved: Starved | None = None
     conditions: Mapping[str, str] = field(default_factory=dict)  # driver, versions, node: for people
     schema: Literal["migsaw/measurement/v1"] = "migsaw/measurement/v1"
 

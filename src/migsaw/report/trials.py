@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from migsaw.fit.beside import mean_activity
 from migsaw.model.fits import Figure
 from migsaw.model.measurement import Measurement
+from migsaw.model.telemetry import Device
 from migsaw.model.trial import SlotRow, Trials, Verdict
 from migsaw.report.table import Column, Table, na
 
@@ -33,6 +35,8 @@ def trials_table(found: Trials) -> Table:
         Column("measured s", right=True, wide=True),
         Column("waits for data", right=True, wide=True),
         Column("neighbours", wide=True),
+        Column("SM active", right=True, wide=True),
+        Column("memory active", right=True, wide=True),
         Column("device"),
     )
     rows = tuple(_row(row, found) for row in found.rows)
@@ -54,6 +58,8 @@ def _row(row: SlotRow, found: Trials) -> tuple[str, ...]:
         "" if m is None or m.steady_seconds is None else f"{m.steady_seconds:.0f}",
         "" if m is None or m.input_wait is None else f"{m.input_wait:.0%}",
         "" if m is None else _neighbours(m),
+        _active(m, "sm"),
+        _active(m, "dram"),
         found.device if m is None and found.device == "cpu" else "" if m is None else f"device: {m.device}",
     )
 
@@ -83,6 +89,14 @@ def _neighbours(m: Measurement) -> str:
     return m.neighbours if m.derated == 1.0 else f"{m.neighbours}, × {m.derated:g}"
 
 
+def _active(m: Measurement | None, signal: str) -> str:
+    """Mean of DCGM's ratio in the steady time."""
+    if m is None or m.beside is None:
+        return ""
+    series = m.beside.device.series.get(signal) if m.beside.device else None
+    return na("not shown") if series is None or series.values is None else f"{series.values.mean:.0%}"
+
+
 def _footer(found: Trials) -> list[str]:
     measured = [row.measurement for row in found.rows if row.measurement is not None]
     lines = []
@@ -90,7 +104,8 @@ def _footer(found: Trials) -> list[str]:
         factor = next(m.derated for m in measured if m.derated != 1.0)
         lines.append(f"× {factor:g}: beside busy neighbours a slice is that much slower (MLPerf v1.1: 0.6 to 9.4 %).")
     for m in measured:
-        if m.input_wait is not None and m.input_wait >= STARVED:
+        lines += _beside(m)
+        if m.starved is None and m.input_wait is not None and m.input_wait >= STARVED:
             lines.append(
                 f"{m.profile}: {m.input_wait:.0%} of its time it waits for data: speed the input up before the slot."
             )
@@ -98,6 +113,28 @@ def _footer(found: Trials) -> list[str]:
     lines.append(f"Trials made now: {found.trials}" + (f"; measured earlier: {earlier}." if earlier else "."))
     lines.append(_last(found))
     return lines
+
+
+def _beside(m: Measurement) -> list[str]:
+    """What DCGM adds to a number: whose it is, and what it waits for."""
+    lines = []
+    if m.neighbours == "busy" and m.beside is not None:
+        seen = ", ".join(_neighbour(device) for device in m.beside.neighbours)
+        lines.append(
+            f"{m.profile}: neighbours were busy with other work ({seen}): the number is not the slot's alone. Measure "
+            f"again beside idle ones, which costs 1–9 % of it, or --load-neighbours."
+        )
+    if m.beside is not None and m.beside.unknown:
+        lines.append(f"{m.profile}: activity n/a ({m.beside.unknown}).")
+    if m.starved is not None:
+        lines.append(f"{m.profile}: {m.starved.because}. First: {m.starved.mend}.")
+    return lines
+
+
+def _neighbour(device: Device) -> str:
+    mean = mean_activity(device)
+    shown = na("blank") if mean is None else f"{mean:.0%}"
+    return f"{device.profile or 'instance'} #{device.gi_id} {shown}"
 
 
 def _last(found: Trials) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from migsaw.model.measurement import DeviceKind, Neighbours
+from migsaw.model.measurement import Beside, DeviceKind, Neighbours
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +56,16 @@ Event = Value | Memory | InputWait | Tick | Ended
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A trial that has begun. ``conditions``: for people, such as driver and device."""
+    """A trial that has begun. ``conditions``: for people, such as driver and device.
+
+    ``look``: what DCGM showed between two times of the trial's clock, asked while the trial still lasts.
+    """
 
     events: Iterator[Event]
     device: DeviceKind
     neighbours: Neighbours
     conditions: Mapping[str, str] = field(default_factory=dict)
+    look: Callable[[float, float], Beside | None] = lambda begin, end: None
 
 
 class Backend(Protocol):

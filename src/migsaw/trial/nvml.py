@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from migsaw.errors import InputError, MigsawError
 from migsaw.model.boards import Board, Catalogue
 from migsaw.model.measurement import DeviceKind, Neighbours
 from migsaw.model.trial import TrialSpec
+from migsaw.trial.beside import Gauge, Slot
 from migsaw.trial.events import Running
 from migsaw.trial.local import loaded, running
 
@@ -47,6 +49,7 @@ class LocalBackend:
     nvml: Any
     driver: str
     load_neighbours: bool
+    gauge: Gauge | None = None
     device: DeviceKind = "mig"
 
     def slots(self) -> tuple[str, ...]:
@@ -59,10 +62,21 @@ class LocalBackend:
             others = self._others(device, stack) if self.load_neighbours else ()
             stack.enter_context(loaded(self.spec, self.folder, [other.uuid for other in others]))
             env = {"CUDA_VISIBLE_DEVICES": device.uuid}
+            look = stack.enter_context(self.gauge.beside(self._slot(device))) if self.gauge else None
+            begun = time.time()
             events = stack.enter_context(running(self.spec, self.folder, env, lambda: self._used_mib(device)))
             kind: DeviceKind = "gpu" if profile == "off" else "mig"
             conditions = {"driver": self.driver, "device": device.uuid}
-            yield Running(events, kind, self._neighbours(device, others), conditions)
+            neighbours = self._neighbours(device, others)
+            if look is None:
+                yield Running(events, kind, neighbours, conditions)
+            else:
+                yield Running(events, kind, neighbours, conditions, lambda a, b: look(begun + a, begun + b))
+
+    def _slot(self, device: Device) -> Slot:
+        if device.profile == "off":
+            return Slot(device.gpu)
+        return Slot(device.gpu, int(self.nvml.nvmlDeviceGetGpuInstanceId(device.handle)))
 
     def _reserve(self, profile: str, stack: ExitStack) -> Device:
         for device in self.devices:
@@ -97,7 +111,13 @@ class LocalBackend:
 
 
 def local_backend(
-    spec: TrialSpec, board: Board, folder: Path, catalogue: Catalogue, *, load_neighbours: bool = False
+    spec: TrialSpec,
+    board: Board,
+    folder: Path,
+    catalogue: Catalogue,
+    *,
+    load_neighbours: bool = False,
+    gauge: Gauge | None = None,
 ) -> LocalBackend:
     """Raises :class:`InputError` where there is no library, driver, GPU, or none of the board."""
     try:
@@ -114,7 +134,7 @@ def local_backend(
     if not devices:
         here = ", ".join(sorted({f"{d.board} {d.profile}" for d in found})) or "no MIG device and no whole GPU"
         raise InputError(f"no {board.key} on this machine ({here})", hint=f"say its board in the file; {WAYS}")
-    return LocalBackend(spec, board, folder, devices, nvml, driver, load_neighbours)
+    return LocalBackend(spec, board, folder, devices, nvml, driver, load_neighbours, gauge)
 
 
 def _devices(nvml: Any, catalogue: Catalogue) -> Iterator[Device]:

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from migsaw.fit.beside import neighbours_of, role_of, starved_by
 from migsaw.fit.curve import CurvePrior
 from migsaw.model.boards import Board
 from migsaw.model.fits import Figure
-from migsaw.model.measurement import Measurement
+from migsaw.model.measurement import Beside, Measurement, Neighbours
 from migsaw.model.trial import Trials, TrialSpec
 from migsaw.store import Store
 from migsaw.store.records import record_of
@@ -82,34 +83,42 @@ class Profiling:
         self.progress.started(profile)
         with self.backend.trial(profile) as running:
             watched = watch(running.events, self.spec, self.progress.seen)
-        found = self._measurement(profile, running, watched)
+            beside = running.look(*watched.counted) if watched.counted else None
+        found = self._measurement(profile, running, watched, beside)
         self.store.add([record_of(found, found.fingerprint, found.at)])
         self.progress.finished(found, watched.message)
         return found
 
-    def _measurement(self, profile: str, running: Running, watched: Watched) -> Measurement:
-        spec = self.spec
-        is_derated = running.device == "mig" and running.neighbours in ("idle", "unknown")
+    def _measurement(self, profile: str, running: Running, watched: Watched, beside: Beside | None) -> Measurement:
+        spec, neighbours = self.spec, neighbours_of(running.neighbours, beside)
+        is_derated = running.device == "mig" and neighbours in ("idle", "unknown")
         conditions = {"trial": digest(spec), "host": platform.node(), **running.conditions}
         if watched.message:
             conditions["message"] = watched.message
         return Measurement(
             workload=spec.identity, fingerprint=spec.identity.fingerprint(), board=self.board.key, profile=profile,
             device=running.device, outcome=watched.outcome, at=self.clock(), batch=spec.batch,
-            processes=spec.processes, unit=spec.unit, throughput_per_second=_figure(watched, is_derated),
+            processes=spec.processes, unit=spec.unit, throughput_per_second=_figure(watched, is_derated, neighbours),
             memory_peak_mib=watched.memory_peak_mib, startup_seconds=watched.startup_seconds,
-            steady_seconds=watched.steady_seconds, input_wait=watched.input_wait, neighbours=running.neighbours,
-            derated=DERATED if is_derated else 1.0, conditions=conditions,
+            steady_seconds=watched.steady_seconds, input_wait=watched.input_wait, neighbours=neighbours,
+            derated=DERATED if is_derated else 1.0, beside=beside,
+            starved=starved_by(beside, role_of(profile, self.board), watched.input_wait, watched.memory_peak_mib),
+            conditions=conditions,
         )  # fmt: skip
 
 
-def _figure(watched: Watched, is_derated: bool) -> Figure | None:
-    """With its 95 % interval; de-rated, the interval holds what de-rating may be too."""
+def _figure(watched: Watched, is_derated: bool, neighbours: Neighbours) -> Figure | None:
+    """With its 95 % interval; de-rated, the interval holds what de-rating may be too.
+
+    Beside a stranger's work the value stands, and its low end holds what more of such work may still take.
+    """
     if watched.mean is None:
         return None
     value, half = watched.mean.value, watched.mean.half_width
     bounds = (max(0.0, value - half), value + half) if half < float("inf") else (None, None)
-    if not is_derated:
-        return Figure(value, *bounds)
     low, high = bounds
+    if neighbours == "busy":
+        return Figure(value, low and low * DERATED_LOW, high)
+    if not is_derated:
+        return Figure(value, low, high)
     return Figure(value * DERATED, low and low * DERATED_LOW, None if high is None else high * DERATED_HIGH, "measured")

@@ -27,6 +27,7 @@ class Watched:
     memory_peak_mib: int | None
     input_wait: float | None
     message: str = ""
+    counted: tuple[float, float] | None = None  # when the steady time began and ended
 
 
 @dataclass
@@ -40,6 +41,7 @@ class Watch:
     count: int = 0  # values, dropped ones too
     rates: list[float] = field(default_factory=list)
     spans: list[float] = field(default_factory=list)  # seconds that each rate covers
+    counted_from: float | None = None  # when the first rate that counts began
     waits: list[float] = field(default_factory=list)
     peak: int | None = None
     mean: Mean | None = None
@@ -73,6 +75,7 @@ class Watch:
         self.count += 1
         if self.count <= self.spec.warm_up.values or not self._is_warm(before):
             return
+        self.counted_from = before if self.counted_from is None else self.counted_from
         self.rates.append(event.rate)
         self.spans.append(event.seconds - before)
         if len(self.rates) >= max(self.spec.steady.at_least_values, self.judged_at * GROWTH):
@@ -130,6 +133,7 @@ class Watch:
             memory_peak_mib=self.peak,
             input_wait=sum(self.waits) / len(self.waits) if self.waits else None,
             message=self.message,
+            counted=(self.counted_from, self.seconds) if has_mean and self.counted_from is not None else None,
         )
 
 
