@@ -121,8 +121,8 @@ def _beside(m: Measurement) -> list[str]:
     if m.neighbours == "busy" and m.beside is not None:
         seen = ", ".join(_neighbour(device) for device in m.beside.neighbours)
         lines.append(
-            f"{m.profile}: neighbours were busy with other work ({seen}): the number is not the slot's alone. Measure "
-            f"again beside idle ones, which costs 1–9 % of it, or --load-neighbours."
+            f"{m.profile}: neighbours were busy with other work ({seen}): the number is not the slot's alone. Run the "
+            f"same command again, with --load-neighbours or beside idle ones: then 1–9 % are taken off for busy ones."
         )
     if m.beside is not None and m.beside.unknown:
         lines.append(f"{m.profile}: activity n/a ({m.beside.unknown}).")
