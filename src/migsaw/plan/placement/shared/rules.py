@@ -26,7 +26,7 @@ class Generator(Protocol):
     def randrange(self, stop: int, /) -> int: ...
 
 
-class _Static:
+class Greedy:
     """Scores that only change where the node changes; the highest is taken."""
 
     def pick(self, row: Floats) -> int:
@@ -36,7 +36,33 @@ class _Static:
         return False
 
 
-class RandomFit(_Static):
+class Summed(Greedy):
+    """Policies whose score is what a placement makes of the worth of its node. ``worth`` may be replaced."""
+
+    worth: Worth
+
+    def of_kind(self, cluster: Cluster, nodes: Ints, kind: int) -> Floats:
+        found: Floats = self._by_gpu(cluster, nodes, kind).max(axis=1)
+        return found
+
+    def on_node(self, cluster: Cluster, node: int, kinds: Ints) -> Floats:
+        now = self.worth.now(cluster, np.array([node]))
+        return self._score(self.worth.on_node(cluster, node, kinds) - now)
+
+    def gpus(self, cluster: Cluster, node: int, kind: int) -> tuple[int, ...]:
+        if not cluster.fractional[kind]:
+            return cluster.first_idle(node, cluster.kinds[kind].gpus)
+        return (int(self._by_gpu(cluster, np.array([node]), kind).argmax()),)
+
+    def _by_gpu(self, cluster: Cluster, nodes: Ints, kind: int) -> Floats:
+        return self._score(self.worth.of_kind(cluster, nodes, kind) - self.worth.now(cluster, nodes)[:, None])
+
+    def _score(self, gain: Floats) -> Floats:
+        """What is compared. ``gain``: minus infinity where there is no room."""
+        raise NotImplementedError
+
+
+class RandomFit(Greedy):
     """Any node that has room, and any of its GPUs that has."""
 
     def __init__(self, generator: Generator) -> None:
@@ -59,7 +85,7 @@ class RandomFit(_Static):
         return (int(open_[self._generator.randrange(len(open_))]),)
 
 
-class BestFit(_Static):
+class BestFit(Greedy):
     """The least CPU and GPU left, each as a part of the widest node, in whole hundredths; the tightest GPU."""
 
     def of_kind(self, cluster: Cluster, nodes: Ints, kind: int) -> Floats:
@@ -82,7 +108,7 @@ class BestFit(_Static):
         return found
 
 
-class Fgd(_Static):
+class Fgd(Summed):
     """The least rise of fragmentation for the mix that is known. ``mix``: request → how often it comes."""
 
     def __init__(self, cluster: Cluster, mix: Mapping[Request, int]) -> None:
@@ -90,25 +116,7 @@ class Fgd(_Static):
         self._gpus_per_unit = cluster.unit_milli / WHOLE_MILLI / sum(count for _, count in typical)
         self.worth = usable(cluster, typical)
 
-    def of_kind(self, cluster: Cluster, nodes: Ints, kind: int) -> Floats:
-        found: Floats = self._by_gpu(cluster, nodes, kind).max(axis=1)
-        return found
-
-    def on_node(self, cluster: Cluster, node: int, kinds: Ints) -> Floats:
-        now = self.worth.now(cluster, np.array([node]))
-        return self._hundredths(self.worth.on_node(cluster, node, kinds) - now)
-
-    def gpus(self, cluster: Cluster, node: int, kind: int) -> tuple[int, ...]:
-        if not cluster.fractional[kind]:
-            return cluster.first_idle(node, cluster.kinds[kind].gpus)
-        return (int(self._by_gpu(cluster, np.array([node]), kind).argmax()),)
-
-    def _by_gpu(self, cluster: Cluster, nodes: Ints, kind: int) -> Floats:
-        gain = self.worth.of_kind(cluster, nodes, kind) - self.worth.now(cluster, nodes)[:, None]
-        return self._hundredths(gain)
-
-    def _hundredths(self, gain: Floats) -> Floats:
-        """``gain``: of usable units, times the number of typical requests, without those that just went."""
+    def _score(self, gain: Floats) -> Floats:
         with np.errstate(over="ignore"):
             found: Floats = np.trunc(100 / (1 + np.exp(-self._gpus_per_unit * gain)))
         return np.where(gain == NO_ROOM, NO_ROOM, found)

@@ -24,7 +24,8 @@ class Worth:
     steps: Ints
     gpu: Numbers  # [model, step, free units of one GPU]
     idle: Numbers  # [model, step, idle GPUs of the node]
-    pool: Numbers | None = None  # [model, step, free units of the node]
+    pool: Numbers | None = None  # [model, step, free units of the node, each GPU's counted by ``counted``]
+    counted: Ints | None = None  # [free units of one GPU]
 
     def now(self, cluster: Cluster, nodes: Ints) -> Numbers:
         """The worth of each node as it is."""
@@ -46,8 +47,10 @@ class Worth:
         total = total + self.gpu[model[:, None], step[:, None], np.maximum(free - asked, 0)]
         left = np.where(free == cluster.whole, np.maximum(idle - 1, 0)[:, None], idle[:, None])
         total = total + self.idle[model[:, None], step[:, None], left]
-        if self.pool is not None:
-            total = total + self.pool[model, step, free.sum(axis=1) - asked][:, None]
+        if self.pool is not None and self.counted is not None:
+            units = self.counted[free]
+            after = units.sum(axis=1, keepdims=True) - units + self.counted[np.maximum(free - asked, 0)]
+            total = total + self.pool[model[:, None], step[:, None], after]
         return np.where(free >= asked, total, -np.inf)
 
     def on_node(self, cluster: Cluster, node: int, kinds: Ints) -> Floats:
@@ -59,14 +62,18 @@ class Worth:
         gone = np.where(cluster.fractional[kinds], 0, cluster.kind_gpus[kinds])
         total = (gpu[:, levels] @ numbers)[step] - gone * (gpu[step, cluster.whole] - gpu[step, 0])
         total = total + self.idle[model, step, idle - gone]
-        if self.pool is not None:
-            total = total + self.pool[model, step, levels @ numbers - cluster.kind_gpus[kinds] * asked]
         shared = np.flatnonzero(cluster.fractional[kinds])
+        at, part = step[shared][:, None], asked[shared][:, None]
+        left = np.maximum(levels - part, 0)
+        change = gpu[at, left] - gpu[at, levels]
+        if levels[-1] == cluster.whole:
+            change[:, -1:] += self.idle[model, at, max(idle - 1, 0)] - self.idle[model, at, idle]
+        if self.pool is not None and self.counted is not None:
+            units = self.counted[levels] @ numbers
+            total = total + self.pool[model, step, units - gone * self.counted[cluster.whole]]
+            after = units - self.counted[levels] + self.counted[left]
+            change = change + self.pool[model, at, after] - self.pool[model, at, units]
         if len(shared):
-            at, part = step[shared][:, None], asked[shared][:, None]
-            change = gpu[at, np.maximum(levels - part, 0)] - gpu[at, levels]
-            if levels[-1] == cluster.whole:
-                change[:, -1:] += self.idle[model, at, max(idle - 1, 0)] - self.idle[model, at, idle]
             total[shared] = total[shared] + np.where(levels >= part, change, NOTHING).max(axis=1)
         return total
 
@@ -77,8 +84,8 @@ class Worth:
         if gone:
             total = total - gone * (self.gpu[model, step, cluster.whole] - self.gpu[model, step, 0])
         total = total + self.idle[model, step, cluster.idle[nodes] - gone]
-        if self.pool is not None:
-            total = total + self.pool[model, step, free.sum(axis=1) - gone * cluster.whole]
+        if self.pool is not None and self.counted is not None:
+            total = total + self.pool[model, step, self.counted[free].sum(axis=1) - gone * self.counted[cluster.whole]]
         return total
 
 
