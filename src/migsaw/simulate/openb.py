@@ -1,8 +1,8 @@
-"""The openb traces (Alibaba, cluster-trace-gpu-v2023) as plain values, and the arrivals of the protocol FGD is judged by.
+"""The openb traces (Alibaba, cluster-trace-gpu-v2023) as plain values, and the arrivals that FGD is judged by.
 
-Protocol (artefact of Weng et al., ATC 2023): the whole trace in random order, then draws from it with replacement until
-130 % of the cluster's GPU capacity has been asked for; of a trace that asks for more, requests leave at random. Nothing
-departs. Nodes get a random order too: it decides between nodes of equal score.
+Protocol (artefact of Weng et al., ATC 2023): the whole trace in random order, then draws from it with replacement
+until 130 % of the cluster's GPU capacity has been asked for; of a trace that asks for more, requests leave at random.
+Nothing departs. Nodes get a random order too: it decides between nodes of equal score.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ class Arrivals:
 def read_nodes(path: Path) -> tuple[Node, ...]:
     """By name. Columns: sn, cpu_milli, memory_mib, gpu, model."""
     rows = (
-        Node(row["sn"], _whole(row, "cpu_milli", at), _whole(row, "memory_mib", at), _whole(row, "gpu", at), row["model"])
+        Node(
+            row["sn"], _whole(row, "cpu_milli", at), _whole(row, "memory_mib", at), _whole(row, "gpu", at), row["model"]
+        )
         for at, row in _rows(path)
     )
     return tuple(sorted(rows))
@@ -57,7 +59,9 @@ def find(folder: Path, trace: str) -> Path:
     name = PODS.format(trace)
     path = next((folder / n for n in (name, f"{name}.gz") if (folder / n).is_file()), None)
     if path is None:
-        raise InputError(f"there is no trace {trace!r}", where=Where(str(folder / name)), hint=f"traces: {_names(folder)}")
+        raise InputError(
+            f"there is no trace {trace!r}", where=Where(str(folder / name)), hint=f"traces: {_names(folder)}"
+        )
     return path
 
 

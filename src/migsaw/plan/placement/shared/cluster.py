@@ -45,8 +45,9 @@ class Cluster:
         """The kinds that have room on the node."""
         widest = int(self.free[node].max())
         gpu = np.where(self.fractional, self.kind_units <= widest, self.kind_gpus <= self.idle[node])
-        found: Bools = gpu & (self.kind_cpu <= self.cpu[node]) & (self.kind_memory <= self.memory[node])
-        return found & self.admits[self.model[node]]
+        rest = (self.kind_cpu <= self.cpu[node]) & (self.kind_memory <= self.memory[node])
+        found: Bools = gpu & rest & self.admits[self.model[node]]
+        return found
 
     def room(self, kind: int) -> Bools:
         """The nodes that have room for the kind."""
@@ -54,8 +55,9 @@ class Cluster:
             gpu = (self.free >= self.kind_units[kind]).any(axis=1)
         else:
             gpu = self.idle >= self.kind_gpus[kind]
-        found: Bools = gpu & (self.cpu >= self.kind_cpu[kind]) & (self.memory >= self.kind_memory[kind])
-        return found & self.admits[self.model, kind]
+        rest = (self.cpu >= self.kind_cpu[kind]) & (self.memory >= self.kind_memory[kind])
+        found: Bools = gpu & rest & self.admits[self.model, kind]
+        return found
 
     def take(self, node: int, kind: int, gpus: Sequence[int]) -> None:
         """Raises ValueError for what does not fit: nothing illegal is ever placed, whoever chose it."""

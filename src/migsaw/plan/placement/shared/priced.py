@@ -1,9 +1,10 @@
 """migsaw's own policy for shared GPUs: what a placement costs the future, in GPUs.
 
-A node's worth is the sum of what its GPUs are worth at the prices of the fluid programme (solved anew as requests come),
-less what it is likely to strand for want of CPU, plus a bonus for idle GPUs and for blocks of them, which requests for
-many GPUs need. All comes from the mix of requests; when they end is not known: as many are expected as would fill what
-is free and a tenth of the cluster more. The constants are the same for every mix (``designs/0010-shared-gpus.md``).
+A node's worth is the sum of what its GPUs are worth at the prices of the fluid programme (solved anew as requests
+come), less what it is likely to strand for want of CPU, plus a bonus for idle GPUs and for blocks of them, which
+requests for many GPUs need. All comes from the mix of requests; when they end is not known: as many are expected as
+would fill what is free and a tenth of the cluster more. The constants are the same for every mix
+(``designs/0010-shared-gpus.md``).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from migsaw.plan.placement.shared.cluster import Cluster
+from migsaw.plan.placement.shared.cluster import Cluster, Ints
 from migsaw.plan.placement.shared.placer import Floats
 from migsaw.plan.placement.shared.prices import LevelPrices, model_prices
 from migsaw.plan.placement.shared.rules import Summed
@@ -47,7 +48,9 @@ class Priced(Summed):
         self._units = cluster.kind_gpus * cluster.kind_units
         self._sizes = sorted({int(u) for u in cluster.kind_units[cluster.kind_gpus > 0]})
         self._levels = LevelPrices(self._sizes, cluster.whole)
-        self._by_size = np.array([(self._share * cluster.kind_gpus)[cluster.kind_units == s].sum() for s in self._sizes])
+        self._by_size = np.array(
+            [(self._share * cluster.kind_gpus)[cluster.kind_units == s].sum() for s in self._sizes]
+        )
         self._steps = np.arange(1, int(cluster.cpu.max()) // CPU_STEP_MILLI + 1) * CPU_STEP_MILLI
         self._pool = -weights.stranding / cluster.whole * self._stranded(cluster)
         self._idle = self._bonus(cluster.free.shape[1])
@@ -83,12 +86,13 @@ class Priced(Summed):
         gpu = np.broadcast_to(gpu[:, None, :], (*shape, cluster.whole + 1))
         return Worth(self._steps, gpu, np.broadcast_to(self._idle, (*shape, len(self._idle))), self._pool, counted)
 
-    def _scarcity(self, free: Floats, capacity: float) -> Floats:
+    def _scarcity(self, free: Floats | Ints, capacity: float) -> Floats:
         """The mean over three ends: what is free is filled exactly, by a twentieth too much, by a tenth."""
         if len(self._groups) < 2:
             return np.zeros(len(free))
         ends = [free.sum() + BEYOND * part * capacity for part in (0.0, 0.5, 1.0)]
-        return np.mean([model_prices(free, self._by_group * end, self._groups) for end in ends], axis=0)
+        prices = [model_prices(free, self._by_group * float(end), self._groups) for end in ends]
+        return np.asarray(np.mean(prices, axis=0))
 
     def _stranded(self, cluster: Cluster) -> Floats:
         """[model, CPU step, free units of the node]; models that admit the same requests share a table."""

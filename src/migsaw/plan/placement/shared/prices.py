@@ -1,8 +1,8 @@
 """What free GPUs are worth while requests keep coming, from two fluid programmes; nothing here knows when they end.
 
-Levels: a GPU with l units free can take a request of s units and becomes one with l - s. Of the GPUs as they are and the
-requests expected, the programme allocates the most units; its dual values are the prices. Models: shares of requests
-that insist on some models, against the free units of each model.
+Levels: a GPU with l units free can take a request of s units and becomes one with l - s. Of the GPUs as they are and
+the requests expected, the programme allocates the most units; its dual values are the prices. Models: shares of
+requests that insist on some models, against the free units of each model.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class LevelPrices:
         moves = [(level, n) for level in range(1, whole + 1) for n, size in enumerate(sizes) if size <= level]
         entries = [self._column(level, n) for level, n in moves]
         cost = [-float(self.sizes[n]) for _, n in moves]
-        self._solver = _programme(cost, [1e30] * len(moves), entries, whole + len(sizes))
+        self._solver = _programme(cost, entries, whole + len(sizes))
 
     def solve(self, counts: Floats | Ints, demand: Floats) -> tuple[Floats, Floats, float]:
         """(worth of each level 0 … whole, price of each size, units allocated).
@@ -60,20 +60,18 @@ def model_prices(free: Floats | Ints, demand: Floats, admits: Bools) -> Floats:
     groups, models = admits.shape
     pairs = [(g, m) for g in range(groups) for m in range(models) if admits[g, m]]
     entries = [{g: 1.0, groups + m: 1.0} for g, m in pairs]
-    solver = _programme([-1.0] * len(pairs), [1e30] * len(pairs), entries, groups + models)
+    solver = _programme([-1.0] * len(pairs), entries, groups + models)
     duals, _ = _solve(solver, np.concatenate([demand, free]).astype(float))
     found: Floats = duals[groups:] - duals[groups:].min()
     return found
 
 
-def _programme(
-    cost: Sequence[float], upper: Sequence[float], columns: Sequence[dict[int, float]], rows: int
-) -> highspy.Highs:
+def _programme(cost: Sequence[float], columns: Sequence[dict[int, float]], rows: int) -> highspy.Highs:
     """Least cost, every row at most its bound."""
     programme = highspy.HighsLp()
     programme.num_col_, programme.num_row_ = len(cost), rows
     programme.col_cost_, programme.col_lower_ = np.array(cost), np.zeros(len(cost))
-    programme.col_upper_ = np.array(upper)
+    programme.col_upper_ = np.full(len(cost), highspy.kHighsInf)
     programme.row_lower_, programme.row_upper_ = np.full(rows, -highspy.kHighsInf), np.zeros(rows)
     programme.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     programme.a_matrix_.start_ = np.cumsum([0, *map(len, columns)])
@@ -85,7 +83,7 @@ def _programme(
 
 
 def _solve(solver: highspy.Highs, bounds: Floats) -> tuple[Floats, float]:
-    rows = np.arange(len(bounds), dtype=np.int32)
-    solver.changeRowsBounds(len(bounds), rows, np.full(len(bounds), -highspy.kHighsInf), bounds)
+    for row, bound in enumerate(bounds):
+        solver.changeRowBounds(row, -highspy.kHighsInf, float(bound))
     solver.run()
     return -np.array(solver.getSolution().row_dual), -float(solver.getInfo().objective_function_value)

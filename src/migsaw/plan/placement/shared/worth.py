@@ -7,14 +7,14 @@ idle GPUs of the node together, one for the node's free CPU beside its free unit
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from migsaw.plan.placement.shared.cluster import Cluster, Ints
 
-Numbers = npt.NDArray[np.float64] | Ints
-Floats = npt.NDArray[np.float64]
+Numbers = npt.NDArray[Any]  # whole numbers where sums must be exact
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Worth:
         model, step = cluster.model[nodes], np.searchsorted(self.steps, cluster.cpu[nodes], "right")
         return self._whole(cluster, nodes, model, step, 0)
 
-    def of_kind(self, cluster: Cluster, nodes: Ints, kind: int) -> Floats:
+    def of_kind(self, cluster: Cluster, nodes: Ints, kind: int) -> Numbers:
         """[node, GPU]: the worth of each node after the kind came to it; of what needs no part of a GPU one column.
 
         Minus infinity for a GPU without room; a node must have room.
@@ -53,14 +53,14 @@ class Worth:
             total = total + self.pool[model[:, None], step[:, None], after]
         return np.where(free >= asked, total, -np.inf)
 
-    def on_node(self, cluster: Cluster, node: int, kinds: Ints) -> Floats:
+    def on_node(self, cluster: Cluster, node: int, kinds: Ints) -> Numbers:
         """The worth of one node after each of the kinds, on the best GPU; the node must have room for each."""
         step = np.searchsorted(self.steps, cluster.cpu[node] - cluster.kind_cpu[kinds], "right")
         gpu, model, idle = self.gpu[cluster.model[node]], cluster.model[node], int(cluster.idle[node])
         levels, numbers = np.unique(cluster.free[node], return_counts=True)
         asked = cluster.kind_units[kinds]
         gone = np.where(cluster.fractional[kinds], 0, cluster.kind_gpus[kinds])
-        total = (gpu[:, levels] @ numbers)[step] - gone * (gpu[step, cluster.whole] - gpu[step, 0])
+        total: Numbers = (gpu[:, levels] @ numbers)[step] - gone * (gpu[step, cluster.whole] - gpu[step, 0])
         total = total + self.idle[model, step, idle - gone]
         shared = np.flatnonzero(cluster.fractional[kinds])
         at, part = step[shared][:, None], asked[shared][:, None]
@@ -80,7 +80,7 @@ class Worth:
     def _whole(self, cluster: Cluster, nodes: Ints, model: Ints, step: Ints, gone: int) -> Numbers:
         """``gone``: idle GPUs that are taken."""
         free = cluster.free[nodes]
-        total = self.gpu[model[:, None], step[:, None], free].sum(axis=1)
+        total: Numbers = self.gpu[model[:, None], step[:, None], free].sum(axis=1)
         if gone:
             total = total - gone * (self.gpu[model, step, cluster.whole] - self.gpu[model, step, 0])
         total = total + self.idle[model, step, cluster.idle[nodes] - gone]
