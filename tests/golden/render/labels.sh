@@ -1,5 +1,5 @@
 #!/bin/sh
-# Rendered by migsaw from a plan of snapshot sha256:fbfee98424186eea8990242f62b3faca1bb07cd9c2527c7c2b77254ef8ca4f7c
+# Rendered by migsaw from a plan of snapshot sha256:41bf38417521b54c5a7a5b6fadb0a619c5a82729546620666c3b9ff099faed96
 #
 # A label re-cuts its node at once, and whatever still runs on a GPU that it re-cuts fails; GPUs whose layout
 # stays are left alone. For each node: cordon it, wait until nothing uses the GPUs named with it, run its line,
