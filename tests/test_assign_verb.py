@@ -157,3 +157,45 @@ def test_an_empty_store_is_said(migsaw, tmp_path):
     done = migsaw("assign", "--store", stored(tmp_path / "s.db", []))
     assert done.returncode == 2
     assert "no measurement is there" in done.stderr
+
+
+def shown(migsaw, store, *words):
+    done = migsaw("assign", "--store", store, "-o", "json", *words)
+    assert done.returncode == 0, done.stderr
+    (fit,) = json.loads(done.stdout)["fits"]
+    return {(o["board"], o["profile"]): o for o in fit["options"]}
+
+
+def test_a_sibling_board_is_predicted_and_says_so(migsaw, store):
+    """The same SMs, 1.31 times the bandwidth (2039 to 1555 GB/s): between as fast and 1.31 times as fast."""
+    found = shown(migsaw, store, "--sibling", "a100-sxm4-80gb")
+    for there, here in (("2g.20gb", "2g.10gb"), ("3g.40gb", "3g.20gb"), ("7g.80gb", "7g.40gb")):
+        option, rate = found["a100-sxm4-80gb", there], RATES[here]
+        figure = option["throughput_per_second"]
+        assert figure["source"] == "predicted"
+        assert 0.99 * rate <= figure["value"] <= 2039 / 1555 * rate * 1.01
+        assert figure["low"] < 0.95 * figure["value"] < 1.05 * figure["value"] < figure["high"]
+        assert "predicted from a100-sxm4-40gb, unchecked" in option["reason"]
+    ours = found[BOARD, "2g.10gb"]["throughput_per_second"]
+    assert (ours["value"], ours["source"]) == (100.0, "measured")
+
+
+def test_a_sibling_holds_by_its_own_memory(migsaw, store):
+    """1g.5gb ran out of memory on the measured board; 1g.10gb of the larger one has as much as the 2g that ran."""
+    found = shown(migsaw, store, "--sibling", "a100-pcie-80gb")
+    assert not found[BOARD, "1g.5gb"]["fits"]
+    assert found["a100-pcie-80gb", "1g.10gb"]["memory_mib"]["limit"] == 9728
+
+
+@pytest.mark.parametrize(
+    ("board", "said"),
+    [
+        ("h100-sxm5-80gb", "h100-sxm5-80gb is Hopper, a100-sxm4-40gb is Ampere"),
+        ("a100-sxm-64gb", "SMs or memory bandwidth of a100-sxm-64gb are not known"),
+        ("z900", "unknown board z900"),
+    ],
+)
+def test_a_board_that_nothing_is_known_of_is_refused(migsaw, store, board, said):
+    done = migsaw("assign", "--store", store, "--sibling", board)
+    assert done.returncode == 2
+    assert said in done.stderr

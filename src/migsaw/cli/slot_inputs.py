@@ -17,6 +17,7 @@ from migsaw.errors import InputError
 
 if TYPE_CHECKING:
     from migsaw.fit.assigned import Assigned
+    from migsaw.model.boards import Board, Catalogue
     from migsaw.model.measurement import Measurement, WorkloadId
     from migsaw.model.slo import Objective, Slos
     from migsaw.plan.run_cost import BoardRate
@@ -52,6 +53,8 @@ def slot_options(command: F) -> F:
     command = click.option("--simulated", is_flag=True, help=text)(command)
     text = "The VM size whose price counts for its board, repeatable.  [default: the cheapest per GPU]"
     command = click.option("--azure-size", "sizes", multiple=True, metavar="SIZE", help=text)(command)
+    text = "A board nothing was measured on, to predict for from one of its architecture, repeatable."
+    command = click.option("--sibling", "siblings", multiple=True, metavar="BOARD", help=text)(command)
     text = "A price table instead of the built-in dated one."
     command = click.option("--prices", type=FILE, help=text)(command)
     for option, properties in reversed(ASKED.items()):
@@ -74,9 +77,11 @@ def slots(store: str, asked: dict[str, Any]) -> Found:
     if not evidence:
         why = "; ".join(left_out) or "no trial of such a workload ended with a number"
         raise InputError(f"{store}: nothing there tells of a slot: {why}", hint="`migsaw profile` measures a workload")
-    rates = board_rates([e.board for e in evidence], load_prices(asked["prices"]), catalogue, asked["sizes"])
+    siblings = [_sibling(name, {e.board for e in evidence}, catalogue) for name in asked["siblings"]]
+    boards = [*(e.board for e in evidence), *(board.key for board in siblings)]
+    rates = board_rates(boards, load_prices(asked["prices"]), catalogue, asked["sizes"])
     usd = {rate.board: rate.usd_per_gpu_hour for rate in rates}
-    found = assign(evidence, slos, catalogue, parse_prior(data.read("curves.json")), usd)
+    found = assign(evidence, slos, catalogue, parse_prior(data.read("curves.json")), usd, siblings)
     return Found(found, rates, (*left_out, *(note for e in evidence for note in e.notes)))
 
 
@@ -125,3 +130,14 @@ def _slos(asked: dict[str, Any], workloads: Sequence[WorkloadId]) -> Slos:
         option = next(name for name, known in FIELDS.items() if known == field).replace("_", "-")
         raise click.UsageError(f"--{option}: {text}" + ("; give --units-per-run" if "run" in text else ""))
     return Slos((objective,))
+
+
+def _sibling(name: str, measured: set[str], catalogue: Catalogue) -> Board:
+    """Raises :class:`InputError` where no measured board says anything of it."""
+    from migsaw.fit.siblings import why_no_sibling
+
+    board = catalogue.board(name)
+    reasons = [why_no_sibling(board, catalogue.board(home)) for home in sorted(measured)]
+    if all(reasons):
+        raise InputError(f"--sibling {name}: {reasons[0]}", hint="`migsaw profile` measures on the board itself")
+    return board

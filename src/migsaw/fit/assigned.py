@@ -8,8 +8,9 @@ from itertools import groupby
 
 from migsaw.fit.curve import CurvePrior
 from migsaw.fit.evidence import WHOLE, Evidence, name_of
+from migsaw.fit.siblings import why_no_sibling
 from migsaw.fit.slots import SlotOption, choose, options_of
-from migsaw.model.boards import Catalogue
+from migsaw.model.boards import Board, Catalogue
 from migsaw.model.fits import AzureMlRef, Choice, Fit, Option, Source, WorkloadRef
 from migsaw.model.measurement import WorkloadId
 from migsaw.model.slo import Objective, Slos
@@ -51,10 +52,14 @@ def assign(
     catalogue: Catalogue,
     prior: CurvePrior,
     usd_per_gpu_hour: Mapping[str, float | None],
+    siblings: Sequence[Board] = (),
 ) -> tuple[Assigned, ...]:
-    """One per workload, in the order of the evidence. Raises :class:`migsaw.errors.InputError` for an unknown board."""
+    """One per workload, in the order of the evidence. Raises :class:`migsaw.errors.InputError` for an unknown board.
+
+    ``siblings``: boards to predict for where nothing was measured on them, from the first board that can tell.
+    """
     return tuple(
-        _assigned(tuple(rows), slos, catalogue, prior, usd_per_gpu_hour)
+        _assigned(tuple(rows), slos, catalogue, prior, usd_per_gpu_hour, siblings)
         for _, rows in groupby(evidence, key=lambda e: (name_of(e.workload), e.fingerprint))
     )
 
@@ -65,9 +70,15 @@ def _assigned(
     catalogue: Catalogue,
     prior: CurvePrior,
     usd_per_gpu_hour: Mapping[str, float | None],
+    siblings: Sequence[Board],
 ) -> Assigned:
     asked = slos.of(rows[0].workload)
     options = tuple(o for e in rows for o in options_of(e, catalogue.board(e.board), asked, prior))
+    for board in siblings:
+        homes = [(e, catalogue.board(e.board)) for e in rows]
+        able = [(e, home) for e, home in homes if why_no_sibling(board, home) is None]
+        if able and all(home.key != board.key for _, home in homes):
+            options += options_of(*able[0], asked, prior, board)
     chosen = choose(options, usd_per_gpu_hour)
     because = _because(chosen, options, asked)
     return Assigned(rows[0].workload, rows[0].fingerprint, rows[0].unit, asked, rows, options, chosen, because)

@@ -31,7 +31,7 @@ class Slot:
 
     name: str
     sms: int
-    memory_slices: int
+    memory_slices: float  # parts of one where they stand for another board's bandwidth
 
 
 @dataclass(frozen=True, slots=True)

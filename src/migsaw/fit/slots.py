@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from migsaw.fit.curve import Belief, CurvePrior, Slot, believe
+from migsaw.fit.curve import Belief, CurvePrior, believe
 from migsaw.fit.evidence import WHOLE, Evidence
 from migsaw.fit.rules import memory_need
+from migsaw.fit.siblings import WIDER, slots_of
 from migsaw.model.boards import Board
 from migsaw.model.fits import Figure, MemoryNeed
 from migsaw.model.layouts import Placed, fault
@@ -61,12 +62,34 @@ class SlotOption:
         return self.throughput.low
 
 
-def options_of(evidence: Evidence, board: Board, asked: Objective, prior: CurvePrior) -> tuple[SlotOption, ...]:
-    """Every plain profile of the board by size, then the GPU without MIG."""
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The trials, the board they were made on, the one that is asked about, and what follows for throughput."""
+
+    evidence: Evidence
+    home: Board
+    board: Board
+    belief: Belief | None
+
+    @property
+    def is_sibling(self) -> bool:
+        return self.board.key != self.home.key
+
+    def own(self, name: str) -> Measurement | None:
+        """The trial of this very slot."""
+        return None if self.is_sibling else self.evidence.trials.get(name)
+
+
+def options_of(
+    evidence: Evidence, home: Board, asked: Objective, prior: CurvePrior, sibling: Board | None = None
+) -> tuple[SlotOption, ...]:
+    """Every plain profile by size, then the GPU without MIG, of the board ``home`` that the trials were made on, or of
+    a ``sibling`` for which :func:`migsaw.fit.siblings.why_no_sibling` has nothing to say."""
+    board = sibling or home
     profiles = [p for p in board.profiles if p.is_plain]
     profiles.sort(key=lambda p: (p.compute_slices, p.memory_slices or 0, p.name))
-    belief = _belief(evidence, board, asked, prior)
-    return tuple(_option(name, evidence, board, asked, belief) for name in (*(p.name for p in profiles), WHOLE))
+    seen = _Seen(evidence, home, board, _belief(evidence, home, asked, prior, sibling))
+    return tuple(_option(name, seen, asked) for name in (*(p.name for p in profiles), WHOLE))
 
 
 def choose(options: Sequence[SlotOption], usd_per_gpu_hour: Mapping[str, float | None]) -> SlotOption | None:
@@ -117,24 +140,25 @@ def share_of(board: Board, name: str) -> tuple[float, float] | None:
 # ---- one slot ---------------------------------------------------------------------------------------------------
 
 
-def _option(name: str, evidence: Evidence, board: Board, asked: Objective, belief: Belief | None) -> SlotOption:
-    enough, memory, why = _memory(name, evidence, board)
-    share = share_of(board, name)
-    option = SlotOption(board.key, name, False, why, share and share[0], share and share[1], memory)
+def _option(name: str, seen: _Seen, asked: Objective) -> SlotOption:
+    enough, memory, why = _memory(name, seen)
+    share = share_of(seen.board, name)
+    option = SlotOption(seen.board.key, name, False, why, share and share[0], share and share[1], memory)
     if enough is False:
         return option
-    option = _timed(replace(option, throughput=_throughput(name, evidence, belief)), evidence, asked)
+    option = _timed(replace(option, throughput=_throughput(name, seen)), seen, asked)
     if enough is None:
         return option
     if fault_found := _misses(option, asked):
         return replace(option, reason=fault_found)
-    return replace(option, fits=True)
+    said = f"{option.reason}: predicted from {seen.home.key}, unchecked" if seen.is_sibling else option.reason
+    return replace(option, fits=True, reason=said)
 
 
-def _timed(option: SlotOption, evidence: Evidence, asked: Objective) -> SlotOption:
+def _timed(option: SlotOption, seen: _Seen, asked: Objective) -> SlotOption:
     """With latency, start-up and what finished work takes."""
-    startup, startup_on = _startup(option.profile, evidence)
-    option = replace(option, latency_ms=_latency(option, evidence), startup_seconds=startup, startup_on=startup_on)
+    startup, startup_on = _startup(option.profile, seen)
+    option = replace(option, latency_ms=_latency(option, seen), startup_seconds=startup, startup_on=startup_on)
     if not option.counted:
         return option
     seconds = finishing_seconds(option.counted, startup, asked.units_per_run)
@@ -161,12 +185,12 @@ def _misses(option: SlotOption, asked: Objective) -> str | None:
 # ---- memory -----------------------------------------------------------------------------------------------------
 
 
-def _memory(name: str, evidence: Evidence, board: Board) -> tuple[bool | None, MemoryNeed, str]:
+def _memory(name: str, seen: _Seen) -> tuple[bool | None, MemoryNeed, str]:
     """(whether it holds the workload, None: not known; need; reason). What ran out of memory refuses all that have
     no more of it; what ran proves all that have no less; between them the peak with its margin decides."""
-    limit = memory_mib(board, name)
-    mine = evidence.trials.get(name)
-    sized = [(m, size) for m in evidence.trials.values() if (size := memory_mib(board, m.profile)) is not None]
+    limit = memory_mib(seen.board, name)
+    mine, trials = seen.own(name), seen.evidence.trials.values()
+    sized = [(m, size) for m in trials if (size := memory_mib(seen.home, m.profile)) is not None]
     peaks = [peak for m, size in sized if (peak := m.memory_peak_mib) and _ran(m) and peak < FILLED * size]
     need = memory_need(max(peaks), limit) if peaks else MemoryNeed(limit=limit)
     if mine is not None and mine.memory_peak_mib and _ran(mine):
@@ -204,23 +228,26 @@ def _ran(m: Measurement) -> bool:
 # ---- time -------------------------------------------------------------------------------------------------------
 
 
-def _belief(evidence: Evidence, board: Board, asked: Objective, prior: CurvePrior) -> Belief | None:
-    slots = [
-        Slot(p.name, p.sm_count, p.memory_slices)
-        for p in board.profiles
-        if p.is_plain and p.sm_count and p.memory_slices
-    ]
-    if board.sm_count and board.memory_slices:
-        slots.append(Slot(WHOLE, board.sm_count, board.memory_slices))
+def _belief(
+    evidence: Evidence, home: Board, asked: Objective, prior: CurvePrior, sibling: Board | None
+) -> Belief | None:
+    slots = slots_of(home, WHOLE)
     names = {slot.name for slot in slots}
     rates = {name: m.throughput_per_second for name, m in evidence.trials.items() if name in names and _ran(m)}
     known = {name: figure.value for name, figure in rates.items() if figure and figure.value > 0}
-    return believe(prior, asked.likely_task, known, slots) if known else None
+    if not known:
+        return None
+    if sibling is None:
+        return believe(prior, asked.likely_task, known, slots)
+    both = (*slots, *slots_of(sibling, WHOLE, like=home))
+    wider = replace(prior, noise_of_slots=prior.noise_of_slots * WIDER)
+    return believe(wider, asked.likely_task, known, both)
 
 
-def _throughput(name: str, evidence: Evidence, belief: Belief | None) -> Figure | None:
+def _throughput(name: str, seen: _Seen) -> Figure | None:
     """A simulated trial's figure is estimated: nothing was measured."""
-    mine = evidence.trials.get(name)
+    mine, belief = seen.own(name), seen.belief
+    name = f"{seen.board.key}/{name}" if seen.is_sibling else name
     if mine is not None and _ran(mine) and mine.throughput_per_second is not None:
         figure = mine.throughput_per_second
         return replace(figure, source="estimated") if mine.device == "simulated" else figure
@@ -230,10 +257,10 @@ def _throughput(name: str, evidence: Evidence, belief: Belief | None) -> Figure 
     return Figure(middle, low, high, "predicted")
 
 
-def _latency(option: SlotOption, evidence: Evidence) -> Figure | None:
+def _latency(option: SlotOption, seen: _Seen) -> Figure | None:
     """Measured where it was; else work in flight ÷ throughput (Little's law). In flight is what measured latencies
     show, the most where they differ, else one batch of each process."""
-    mine = evidence.trials.get(option.profile)
+    mine, evidence = seen.own(option.profile), seen.evidence
     if mine is not None and mine.latency_ms is not None:
         return mine.latency_ms
     rate = option.throughput
@@ -249,10 +276,10 @@ def _latency(option: SlotOption, evidence: Evidence) -> Figure | None:
     return Figure(work / rate.value, low, work / rate.low if rate.low else None, rate.source)
 
 
-def _startup(name: str, evidence: Evidence) -> tuple[float | None, str | None]:
+def _startup(name: str, seen: _Seen) -> tuple[float | None, str | None]:
     """(seconds, slot that it was measured on): its own, else the longest of any slot."""
-    known = {m.profile: m.startup_seconds for m in evidence.trials.values() if m.startup_seconds is not None}
-    if name in known:
+    known = {m.profile: m.startup_seconds for m in seen.evidence.trials.values() if m.startup_seconds is not None}
+    if seen.own(name) is not None and name in known:
         return known[name], name
     longest = max(known, key=lambda other: (known[other], other), default=None)
     return (known[longest], longest) if longest is not None else (None, None)
