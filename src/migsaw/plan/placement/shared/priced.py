@@ -23,19 +23,32 @@ from migsaw.plan.placement.shared.values import Request
 from migsaw.plan.placement.shared.worth import Worth
 
 BEYOND = 0.10  # of the cluster's GPUs: what is expected to come beyond what fits
+ENDS = (-0.10, -0.05, 0.0)  # the same for the prices of models, which are the mean over these ends
 EVERY = 0.04  # of the cluster's GPUs asked for: then prices are found anew
 CPU_STEP_MILLI = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A bonus for that many idle GPUs of one node: the more, the more of all demand asks for several GPUs at once."""
+
+    gpus: int
+    least: float
+    rise: float  # at a share of 1
+
+    def bonus(self, share: float) -> float:
+        return self.least + self.rise * share
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
     """What counts for how much; GPUs where it is an amount. Zero leaves a part out."""
 
-    prices: float = 0.76  # of the programme's worth of a level, the rest is its plain size: a hedge
+    prices: float = 0.8  # of the programme's worth of a level, the rest is its plain size: a hedge
     stranding: float = 1.0
     idle: float = 0.05  # for each idle GPU
-    blocks: tuple[tuple[int, float], ...] = ((4, 0.06), (8, 0.06))  # for as many idle GPUs of one node
-    models: float = 0.25  # of the price of a scarce model
+    blocks: tuple[Block, ...] = (Block(4, 0.03, 0.06), Block(8, 0.055, 0.015))
+    models: float = 0.3  # of the price of a scarce model
     renewed: bool = True  # whether prices follow what happens
 
 
@@ -53,7 +66,7 @@ class Priced(Summed):
         )
         self._steps = np.arange(1, int(cluster.cpu.max()) // CPU_STEP_MILLI + 1) * CPU_STEP_MILLI
         self._pool = -weights.stranding / cluster.whole * self._stranded(cluster)
-        self._idle = self._bonus(cluster.free.shape[1])
+        self._idle = self._bonus(cluster)
         gpu = cluster.kind_gpus > 0
         self._groups, group = np.unique(cluster.admits[:, gpu].T, axis=0, return_inverse=True)
         demand = (self._share * self._units)[gpu]
@@ -87,11 +100,10 @@ class Priced(Summed):
         return Worth(self._steps, gpu, np.broadcast_to(self._idle, (*shape, len(self._idle))), self._pool, counted)
 
     def _scarcity(self, free: Floats | Ints, capacity: float) -> Floats:
-        """The mean over three ends: what is free is filled exactly, by a twentieth too much, by a tenth."""
         if len(self._groups) < 2:
             return np.zeros(len(free))
-        ends = [free.sum() + BEYOND * part * capacity for part in (0.0, 0.5, 1.0)]
-        prices = [model_prices(free, self._by_group * float(end), self._groups) for end in ends]
+        ends = [max(0.0, float(free.sum() + end * capacity)) for end in ENDS]
+        prices = [model_prices(free, self._by_group * end, self._groups) for end in ends]
         return np.asarray(np.mean(prices, axis=0))
 
     def _stranded(self, cluster: Cluster) -> Floats:
@@ -108,10 +120,12 @@ class Priced(Summed):
                 tables[admits.tobytes()] = stranded(mix, units, len(self._steps))
         return np.stack([tables[admits.tobytes()] for admits in cluster.admits])
 
-    def _bonus(self, width: int) -> Floats:
-        idle = np.arange(width + 1)
-        blocks = (bonus * (idle >= size) for size, bonus in self._weights.blocks)
-        return self._weights.idle * idle + sum(blocks, np.zeros(width + 1))
+    def _bonus(self, cluster: Cluster) -> Floats:
+        """[idle GPUs of a node]."""
+        idle, asked = np.arange(cluster.free.shape[1] + 1), self._share * self._units
+        several = float(asked[cluster.kind_gpus > 1].sum()) / max(float(asked.sum()), 1e-9)
+        blocks = (block.bonus(several) * (idle >= block.gpus) for block in self._weights.blocks)
+        return self._weights.idle * idle + sum(blocks, np.zeros(len(idle)))
 
     def _capacity(self, cluster: Cluster) -> float:
         return float(cluster.whole * sum(node.gpus for node in cluster.nodes))

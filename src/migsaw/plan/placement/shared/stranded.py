@@ -12,8 +12,8 @@ import numpy as np
 
 from migsaw.plan.placement.shared.prices import Floats
 
-STOP = 0.05  # chance that no further request comes, at each step
-WITHOUT_GPU = 0.08  # weight of requests that need no GPU: they go where CPU is left over
+STOP = 0.03  # chance that no further request comes, at each step
+WITHOUT_GPU = 0.06  # weight of requests that need no GPU: they go where CPU is left over
 
 
 def stranded(mix: Mapping[tuple[int, int], float], units: int, steps: int) -> Floats:
