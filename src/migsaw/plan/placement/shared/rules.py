@@ -42,20 +42,16 @@ class Summed(Greedy):
     worth: Worth
 
     def of_kind(self, cluster: Cluster, nodes: Ints, kind: int) -> Floats:
-        found: Floats = self._by_gpu(cluster, nodes, kind).max(axis=1)
+        found: Floats = self._score(self.worth.of_kind(cluster, nodes, kind)).max(axis=1)
         return found
 
     def on_node(self, cluster: Cluster, node: int, kinds: Ints) -> Floats:
-        now = self.worth.now(cluster, np.array([node]))
-        return self._score(self.worth.on_node(cluster, node, kinds) - now)
+        return self._score(self.worth.on_node(cluster, node, kinds))
 
     def gpus(self, cluster: Cluster, node: int, kind: int) -> tuple[int, ...]:
         if not cluster.fractional[kind]:
             return cluster.first_idle(node, cluster.kinds[kind].gpus)
-        return (int(self._by_gpu(cluster, np.array([node]), kind).argmax()),)
-
-    def _by_gpu(self, cluster: Cluster, nodes: Ints, kind: int) -> Floats:
-        return self._score(self.worth.of_kind(cluster, nodes, kind) - self.worth.now(cluster, nodes)[:, None])
+        return (int(self._score(self.worth.of_kind(cluster, np.array([node]), kind)).argmax()),)
 
     def _score(self, gain: Floats) -> Floats:
         """What is compared. ``gain``: minus infinity where there is no room."""

@@ -1,4 +1,4 @@
-"""What nodes are worth as a sum over their GPUs, and what a placement makes of it.
+"""What nodes are worth as a sum over their GPUs, and what a placement changes about it.
 
 Both fragmentation (FGD) and migsaw's own policy are such sums: a number for each GPU by its free units, one for the
 idle GPUs of the node together, one for the node's free CPU beside its free units. CPU is told by steps.
@@ -27,55 +27,53 @@ class Worth:
     pool: Numbers | None = None  # [model, step, free units of the node, each GPU's counted by ``counted``]
     counted: Ints | None = None  # [free units of one GPU]
 
-    def now(self, cluster: Cluster, nodes: Ints) -> Numbers:
-        """The worth of each node as it is."""
-        model, step = cluster.model[nodes], np.searchsorted(self.steps, cluster.cpu[nodes], "right")
-        return self._whole(cluster, nodes, model, step, 0)
-
     def of_kind(self, cluster: Cluster, nodes: Ints, kind: int) -> Numbers:
-        """[node, GPU]: the worth of each node after the kind came to it; of what needs no part of a GPU one column.
+        """[node, GPU]: what each node gains by a request; of what needs no part of a GPU one column.
 
-        Minus infinity for a GPU without room; a node must have room.
+        Minus infinity for a GPU without room; every node must have room.
         """
-        cpu = cluster.cpu[nodes] - cluster.kind_cpu[kind]
-        model, step = cluster.model[nodes], np.searchsorted(self.steps, cpu, "right")
+        model, cpu = cluster.model[nodes], cluster.cpu[nodes]
+        now = self._whole(cluster, nodes, model, np.searchsorted(self.steps, cpu, "right"), 0)[:, None]
+        step = np.searchsorted(self.steps, cpu - cluster.kind_cpu[kind], "right")
         if not cluster.fractional[kind]:
-            return self._whole(cluster, nodes, model, step, int(cluster.kind_gpus[kind]))[:, None]
-        free, asked, idle = cluster.free[nodes], int(cluster.kind_units[kind]), cluster.idle[nodes]
-        by_level = self.gpu[model[:, None], step[:, None], free]
-        total = by_level.sum(axis=1, keepdims=True) - by_level
-        total = total + self.gpu[model[:, None], step[:, None], np.maximum(free - asked, 0)]
-        left = np.where(free == cluster.whole, np.maximum(idle - 1, 0)[:, None], idle[:, None])
-        total = total + self.idle[model[:, None], step[:, None], left]
+            return self._whole(cluster, nodes, model, step, int(cluster.kind_gpus[kind]))[:, None] - now
+        free, asked, idle = cluster.free[nodes], int(cluster.kind_units[kind]), cluster.idle[nodes][:, None]
+        model, step, left = model[:, None], step[:, None], np.maximum(free - asked, 0)
+        by_level = self.gpu[model, step, free]
+        total = by_level.sum(axis=1, keepdims=True) - by_level + self.gpu[model, step, left]
+        total = total + self.idle[model, step, np.where(free == cluster.whole, np.maximum(idle - 1, 0), idle)]
         if self.pool is not None and self.counted is not None:
             units = self.counted[free]
-            after = units.sum(axis=1, keepdims=True) - units + self.counted[np.maximum(free - asked, 0)]
-            total = total + self.pool[model[:, None], step[:, None], after]
-        return np.where(free >= asked, total, -np.inf)
+            after = units.sum(axis=1, keepdims=True) - units + self.counted[left]
+            total = total + self.pool[model, step, after]
+        return np.where(free >= asked, total - now, -np.inf)
 
     def on_node(self, cluster: Cluster, node: int, kinds: Ints) -> Numbers:
-        """The worth of one node after each of the kinds, on the best GPU; the node must have room for each."""
-        step = np.searchsorted(self.steps, cluster.cpu[node] - cluster.kind_cpu[kinds], "right")
-        gpu, model, idle = self.gpu[cluster.model[node]], cluster.model[node], int(cluster.idle[node])
+        """What one node gains by each of the kinds, on the best GPU; it must have room for each."""
+        cpu, model, idle = cluster.cpu[node], cluster.model[node], int(cluster.idle[node])
+        step, still = (
+            np.searchsorted(self.steps, cpu - cluster.kind_cpu[kinds], "right"),
+            self.steps.searchsorted(cpu, "right"),
+        )
         levels, numbers = np.unique(cluster.free[node], return_counts=True)
-        asked = cluster.kind_units[kinds]
+        gpu, extra = self.gpu[model], self.idle[model]
+        whole, asked = gpu[:, levels] @ numbers, cluster.kind_units[kinds]
         gone = np.where(cluster.fractional[kinds], 0, cluster.kind_gpus[kinds])
-        total: Numbers = (gpu[:, levels] @ numbers)[step] - gone * (gpu[step, cluster.whole] - gpu[step, 0])
-        total = total + self.idle[model, step, idle - gone]
+        gain: Numbers = whole[step] - whole[still] - gone * (gpu[step, cluster.whole] - gpu[step, 0])
+        gain = gain + extra[step, idle - gone] - extra[still, idle]
         shared = np.flatnonzero(cluster.fractional[kinds])
-        at, part = step[shared][:, None], asked[shared][:, None]
-        left = np.maximum(levels - part, 0)
+        at, left = step[shared][:, None], np.maximum(levels - asked[shared][:, None], 0)
         change = gpu[at, left] - gpu[at, levels]
         if levels[-1] == cluster.whole:
-            change[:, -1:] += self.idle[model, at, max(idle - 1, 0)] - self.idle[model, at, idle]
+            change[:, -1:] += extra[at, max(idle - 1, 0)] - extra[at, idle]
         if self.pool is not None and self.counted is not None:
-            units = self.counted[levels] @ numbers
-            total = total + self.pool[model, step, units - gone * self.counted[cluster.whole]]
-            after = units - self.counted[levels] + self.counted[left]
-            change = change + self.pool[model, at, after] - self.pool[model, at, units]
+            pool, units = self.pool[model], self.counted[levels] @ numbers
+            gain = gain + pool[step, units - gone * self.counted[cluster.whole]] - pool[still, units]
+            change = change + pool[at, units - self.counted[levels] + self.counted[left]] - pool[at, units]
         if len(shared):
-            total[shared] = total[shared] + np.where(levels >= part, change, NOTHING).max(axis=1)
-        return total
+            room = levels >= asked[shared][:, None]
+            gain[shared] = gain[shared] + np.where(room, change, NOTHING).max(axis=1)
+        return gain
 
     def _whole(self, cluster: Cluster, nodes: Ints, model: Ints, step: Ints, gone: int) -> Numbers:
         """``gone``: idle GPUs that are taken."""
