@@ -164,6 +164,15 @@ def test_best_fit_by_hand():
         cluster.take(1, 0, (0,))
 
 
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_mix_that_says_nothing_stops_nobody(name):
+    kinds = [Request(1000, 1, 0, 0), Request(0, 0, 1, 400, ("A",))]
+    nodes = [Node("a", 1500, 9, 0, ""), Node("b", 500, 9, 1, "A"), Node("c", 500, 9, 1, "B")]
+    placer = Placer(cluster := Cluster(nodes, kinds), POLICIES[name](cluster, {}))
+    assert [placer.place(0), placer.place(0)] == [(0, ()), None]
+    assert [placer.place(1), placer.place(1), placer.place(1)] == [(1, (0,)), (1, (0,)), None]
+
+
 def test_typical_requests_are_cut_at_95_percent():
     a, b, c = Request(1, 5, 1, 500), Request(2, 5, 1, 500), Request(3, 5, 1, 500)
     twice = Request(1, 9, 1, 500)  # the same but for memory

@@ -109,7 +109,7 @@ class Fgd(Summed):
 
     def __init__(self, cluster: Cluster, mix: Mapping[Request, int]) -> None:
         typical = typical_requests(mix)
-        self._gpus_per_unit = cluster.unit_milli / WHOLE_MILLI / sum(count for _, count in typical)
+        self._gpus_per_unit = cluster.unit_milli / WHOLE_MILLI / max(1, sum(count for _, count in typical))
         self.worth = usable(cluster, typical)
 
     def _score(self, gain: Floats) -> Floats:
