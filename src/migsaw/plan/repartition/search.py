@@ -1,0 +1,201 @@
+"""Lexicographic integer programmes with a certificate for each level: HiGHS proposes, whole numbers decide.
+
+minimise c·x  subject to  Σ a_j x_j <= b,  0 <= x_j <= u_j,  x whole; all data are whole. A solution counts after an
+exact check of every row. A bound counts only as the safe dual bound (Neumaier and Shcherbina 2004): for any y >= 0,
+c·x >= -y·b + Σ_j min over [l_j, u_j] of (c_j + y·A_j) x_j, here in integers over a common denominator. The relaxation
+of a repartition has whole corners nearly always, so that one linear programme per level proves it; what is left is
+closed by branch and bound with the same bound at each node. The work is limited by counts of nodes, never by time.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+Terms = Mapping[int, int]
+Box = tuple[tuple[int, ...], tuple[int, ...]]
+
+DENOMINATORS = (1, 60, 5040, 5040 << 20)  # true duals are often simple fractions
+MAX_SOLVER_NODES = 500
+MAX_PROOF_NODES = 300
+ZERO = 1e-7
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``x`` keeps all rows; no solution that keeps them has an objective below ``lower_bound``."""
+
+    x: tuple[int, ...]
+    value: int
+    lower_bound: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    bound: int
+    x: tuple[float, ...]
+    reduced: tuple[float, ...]
+
+
+class Search:
+    """One programme whose levels are minimised one after the other; each level's basis is the next one's start."""
+
+    def __init__(self, upper: Sequence[int], rows: Sequence[tuple[Terms, int]]) -> None:
+        self.upper, self.rows = list(upper), list(rows)
+        self._solver = _load(self.upper, self.rows)
+
+    def at_most(self, terms: Terms, right: int) -> None:
+        self.rows.append((terms, right))
+        _add_row(self._solver, terms, right)
+
+    def open(self, columns: Mapping[int, int]) -> None:
+        """Raises upper bounds: columns that were closed so far."""
+        for j, upper in columns.items():
+            self.upper[j] = upper
+
+    def holds(self, x: Sequence[int]) -> bool:
+        in_bounds = all(0 <= v <= u for v, u in zip(x, self.upper, strict=True))
+        return in_bounds and all(sum(a * x[j] for j, a in terms.items()) <= right for terms, right in self.rows)
+
+    def minimise(self, cost: Terms, start: Sequence[int], slack: Fraction = Fraction(0)) -> Answer:
+        """Never worse than ``start``, which must hold. Content with a gap of ``slack`` times the value."""
+        assert self.holds(start), "the start breaks a row"
+        self._cost, self._best, self._value = cost, tuple(start), value_of(cost, start)
+        box = ((0,) * len(self.upper), tuple(self.upper))
+        trivial = safe_bound(cost, (), (), 1, box)
+        if self._value <= trivial:
+            return Answer(self._best, self._value, trivial)
+        self._set_cost(cost)
+        root = self._relax(box)
+        bound = min(max(root.bound, trivial), self._value)
+        if not self._content(bound, slack):
+            self._propose(box, root)
+        if not self._content(bound, slack):
+            bound = self._branch(box, root, slack)
+        return Answer(self._best, self._value, bound)
+
+    def _content(self, bound: int, slack: Fraction) -> bool:
+        return self._value - bound <= slack * self._value
+
+    def _offer(self, x: Sequence[int]) -> None:
+        if value_of(self._cost, x) < self._value and self.holds(x):
+            self._best, self._value = tuple(x), value_of(self._cost, x)
+
+    def _branch(self, box: Box, root: _Node, slack: Fraction) -> int:
+        heap = [(root.bound, 0, box, root.x)]
+        for number in range(1, MAX_PROOF_NODES):
+            if not heap or self._content(heap[0][0], slack):
+                break
+            _, _, (low, high), x = heapq.heappop(heap)
+            j = max(range(len(x)), key=lambda i: (low[i] < high[i], min(x[i] % 1, 1 - x[i] % 1), -i))
+            if low[j] == high[j]:
+                continue  # a single point, which was offered
+            at = min(max(math.floor(x[j]), low[j]), high[j] - 1)
+            sides = ((low, (*high[:j], at, *high[j + 1 :])), ((*low[:j], at + 1, *low[j + 1 :]), high))
+            for side, part in enumerate(sides):
+                node = self._relax(part)
+                if node.bound < self._value:
+                    heapq.heappush(heap, (node.bound, 2 * number + side, part, node.x))
+        return min(heap[0][0], self._value) if heap else self._value
+
+    # ---- the solver, of whose word nothing is kept ----------------------------------------------------------------
+
+    def _relax(self, box: Box) -> _Node:
+        """The node's relaxation: its certified bound, and its corner as a proposal."""
+        import highspy
+
+        self._set_box(box)
+        self._solver.run()
+        status, solution = self._solver.getModelStatus(), self._solver.getSolution()
+        if status == highspy.HighsModelStatus.kOptimal:
+            x, duals = list(solution.col_value), [-y for y in solution.row_dual]
+            self._offer([round(v) for v in x])
+            bound = max(safe_bound(self._cost, self.rows, whole, q, box) for whole, q in _wholes(duals))
+            return _Node(bound, tuple(x), tuple(solution.col_dual))
+        _, has_ray, ray = self._solver.getDualRay()
+        duals = [-y for y in ray] if has_ray and ray is not None else [0.0] * len(self.rows)
+        is_empty = any(safe_bound({}, self.rows, whole, q, box) > 0 for whole, q in _wholes(duals))
+        bound = self._value if is_empty else safe_bound(self._cost, self.rows, [0] * len(self.rows), 1, box)
+        return _Node(bound, tuple((a + b) / 2 for a, b in zip(*box, strict=True)), ())
+
+    def _propose(self, box: Box, root: _Node) -> None:
+        """Whole solutions near the relaxation's corner: only columns that cost nothing more there may move."""
+        import highspy
+        import numpy as np
+
+        low, high = list(box[0]), list(box[1])
+        for j, reduced in enumerate(root.reduced):
+            if abs(reduced) > ZERO and abs(root.x[j] - round(root.x[j])) < ZERO:
+                low[j] = high[j] = round(root.x[j])
+        for tried in ((tuple(low), tuple(high)), box) if len(low) < 1000 else ((tuple(low), tuple(high)),):
+            self._set_box(tried)
+            count = len(low)
+            columns = np.arange(count, dtype=np.int32)
+            self._solver.changeColsIntegrality(count, columns, np.full(count, highspy.HighsVarType.kInteger))
+            self._solver.run()
+            self._offer([round(v) for v in self._solver.getSolution().col_value])
+            self._solver.changeColsIntegrality(count, columns, np.full(count, highspy.HighsVarType.kContinuous))
+            if self._value == root.bound:
+                return
+
+    def _set_cost(self, cost: Terms) -> None:
+        import numpy as np
+
+        values = np.zeros(len(self.upper))
+        for j, c in cost.items():
+            values[j] = c
+        self._solver.changeColsCost(len(values), np.arange(len(values), dtype=np.int32), values)
+
+    def _set_box(self, box: Box) -> None:
+        import numpy as np
+
+        low, high = (np.array(side, dtype=float) for side in box)
+        self._solver.changeColsBounds(len(low), np.arange(len(low), dtype=np.int32), low, high)
+
+
+def safe_bound(cost: Terms, rows: Sequence[tuple[Terms, int]], duals: Sequence[int], q: int, box: Box) -> int:
+    """No whole point of the box that keeps the rows has a smaller objective; duals are any whole numbers >= 0 over q."""
+    total = 0
+    reduced: dict[int, int] = {j: q * c for j, c in cost.items()}
+    for y, (terms, right) in zip(duals, rows, strict=True):
+        if y:
+            total -= y * right
+            for j, a in terms.items():
+                reduced[j] = reduced.get(j, 0) + y * a
+    low, high = box
+    total += sum(r * (high[j] if r < 0 else low[j]) for j, r in reduced.items())
+    return -(-total // q)
+
+
+def value_of(cost: Terms, x: Sequence[int]) -> int:
+    return sum(c * x[j] for j, c in cost.items())
+
+
+def _wholes(duals: Sequence[float]) -> list[tuple[list[int], int]]:
+    return [([max(0, round(y * q)) for y in duals], q) for q in DENOMINATORS]
+
+
+def _load(upper: Sequence[int], rows: Sequence[tuple[Terms, int]]) -> Any:
+    import numpy as np
+
+    from migsaw.plan.solver import new_solver
+
+    solver = new_solver()
+    solver.setOptionValue("mip_max_nodes", MAX_SOLVER_NODES)
+    solver.setOptionValue("presolve", "off")  # so that the next level starts where this one ended
+    solver.addVars(len(upper), np.zeros(len(upper)), np.array(upper, dtype=float))
+    for terms, right in rows:
+        _add_row(solver, terms, right)
+    return solver
+
+
+def _add_row(solver: Any, terms: Terms, right: int) -> None:
+    import highspy
+    import numpy as np
+
+    indices, values = np.array(list(terms), dtype=np.int32), np.array(list(terms.values()), dtype=float)
+    solver.addRow(-highspy.kHighsInf, float(right), len(indices), indices, values)
