@@ -31,7 +31,9 @@ def repartition(gpus: Sequence[PoolGpu], ask: Ask, policy: Policy = Policy()) ->
     levels = tuple(Level(name, values[name], bound) for name, bound in solved.bounds)
     if any(level.lower_bound > level.value for level in levels[:1]):
         raise MigsawError("a repartition is better than its own bound", hint="please report this")
-    return Repartition(levels, changes, dict(sorted(counted.unmet.items())), dict(sorted(counted.headroom_unmet.items())))
+    return Repartition(
+        levels, changes, dict(sorted(counted.unmet.items())), dict(sorted(counted.headroom_unmet.items()))
+    )
 
 
 def slices_of(gpus: Sequence[PoolGpu], names: Sequence[str]) -> dict[str, int]:

@@ -75,7 +75,9 @@ def build(grouped: Grouped, ask: Ask, weights: Mapping[str, int]) -> Model:
     model.costs = {name: {} for name in (UNMET, EVICTIONS, HEADROOM, TOUCHED, SECONDS)}
     number = {name: n for n, name in enumerate(grouped.items)}
     need: list[dict[int, int]] = [{} for _ in grouped.items]  # of each item: what takes from it, less what gives
-    gone: list[dict[int, int]] = [{} for _ in grouped.items]  # of each item: instances that cease to exist, less new ones
+    gone: list[dict[int, int]] = [
+        {} for _ in grouped.items
+    ]  # of each item: instances that cease to exist, less new ones
     open_: dict[int, dict[int, int]] = {}
     for kind, variants in grouped.kinds.items():
         _add_kind(model, kind, {v: len(m) for v, m in variants.items()}, number, need, gone, open_)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from migsaw.errors import MigsawError
@@ -16,25 +17,24 @@ from migsaw.model.policy import Policy
 from migsaw.plan.fill import layout_for
 from migsaw.plan.repartition.groups import Kind, Option, Ways
 from migsaw.plan.repartition.model import Model
-from migsaw.plan.repartition.states import Fill
 from migsaw.plan.repartition.values import Change, PoolGpu
 
-Chosen = tuple[PoolGpu, tuple[int, ...]]  # a GPU, positions in ``held`` of what is evicted
+Needed = tuple[tuple[str, int], ...]
 
 
 def realise(model: Model, x: tuple[int, ...], policy: Policy) -> tuple[Change, ...]:
     """A GPU that would be touched for nothing stays as it is."""
-    fills: dict[int, list[Fill]] = {}
+    fills: dict[int, list[Needed]] = {}
     for (future, fill), j in sorted(model.fill.items()):
         if x[j] and any(fill):
-            fills.setdefault(future, []).extend([fill] * x[j])
+            needed = tuple((name, n) for name, n in zip(model.grouped.items, fill, strict=True) if n)
+            fills.setdefault(future, []).extend([needed] * x[j])
     wanted = _options(model, x, {future: len(found) for future, found in fills.items()})
     nodes: Counter[str] = Counter()
-    changes = []
+    changes, cutter = [], _Cutter(policy)
     for kind, options in wanted.items():
         for option, (gpu, ways) in zip(options, _pick(model, x, kind, len(options), nodes), strict=True):
-            fill = fills[option[1]].pop()
-            changes.append(_change(gpu, ways[option], dict(zip(model.grouped.items, fill, strict=True)), policy))
+            changes.append(cutter.change(gpu, ways[option], fills[option[1]].pop()))
     return tuple(sorted(changes, key=lambda c: c.gpu.key))
 
 
@@ -61,20 +61,32 @@ def _pick(model: Model, x: tuple[int, ...], kind: Kind, count: int, nodes: Count
     return picked
 
 
-def _change(gpu: PoolGpu, gone: tuple[int, ...], fill: Mapping[str, int], policy: Policy) -> Change:
-    evicted = tuple(gpu.held[n] for n in gone)
-    stays = tuple(h.placed for n, h in enumerate(gpu.held) if n not in gone)
-    needed = tuple((name, n) for name, n in fill.items() if n)
-    if gpu.actuator.reach == "gpu":  # nothing can be cut later without clearing it again, and the driver chooses starts
-        layout = layout_for(gpu.board, dict(needed), gpu.idle, policy)
-        after = by_start(Placed(p.profile) for p in layout)
-    else:
-        after = around(gpu.board, stays, needed, gpu.idle)
-    return Change(gpu, evicted, after, needed)
+@dataclass
+class _Cutter:
+    """Layouts by what they follow from; GPUs are many, contents are few."""
+
+    policy: Policy
+    _known: dict[object, Layout] = field(default_factory=dict)
+
+    def change(self, gpu: PoolGpu, gone: tuple[int, ...], needed: Needed) -> Change:
+        evicted = tuple([gpu.held[n] for n in gone])
+        if gpu.actuator.reach == "gpu":
+            return Change(gpu, evicted, self._whole(gpu, needed), needed)
+        stays = tuple([h.placed for n, h in enumerate(gpu.held) if n not in gone])
+        return Change(gpu, evicted, around(gpu.board, stays, needed, gpu.idle), needed)
+
+    def _whole(self, gpu: PoolGpu, needed: Needed) -> Layout:
+        """Filled up, since nothing can be cut later without clearing it again; the driver chooses the starts."""
+        names = tuple(sorted([p.profile for p in gpu.idle]))
+        key = (id(gpu.board), needed, names)
+        if key not in self._known:
+            layout = layout_for(gpu.board, dict(needed), tuple(Placed(n) for n in names), self.policy)
+            self._known[key] = by_start(Placed(p.profile) for p in layout)
+        return self._known[key]
 
 
 @lru_cache(maxsize=65536)
-def around(board: Board, stays: Layout, needed: tuple[tuple[str, int], ...], idle: Layout) -> Layout:
+def around(board: Board, stays: Layout, needed: Needed, idle: Layout) -> Layout:
     """``needed`` beside what stays; idle instances are kept where they can be, and nothing else is cut.
 
     Raises MigsawError where it does not fit, which would be a fault of this program.

@@ -22,7 +22,10 @@ Box = tuple[tuple[int, ...], tuple[int, ...]]
 DENOMINATORS = (1, 60, 5040, 5040 << 20)  # true duals are often simple fractions
 MAX_SOLVER_NODES = 500
 MAX_PROOF_NODES = 300
+MAX_PROOF_COLUMNS = 150_000  # of all nodes together
 ZERO = 1e-7
+REACH = 8  # how far a variable may go from the corner of the relaxation
+MAX_FREE = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,7 @@ class Search:
         """Never worse than ``start``, which must hold. Content with a gap of ``slack`` times the value."""
         assert self.holds(start), "the start breaks a row"
         self._cost, self._best, self._value = cost, tuple(start), value_of(cost, start)
+        self._grain = math.gcd(*cost.values()) or 1
         box = ((0,) * len(self.upper), tuple(self.upper))
         trivial = safe_bound(cost, (), (), 1, box)
         if self._value <= trivial:
@@ -87,7 +91,7 @@ class Search:
 
     def _branch(self, box: Box, root: _Node, slack: Fraction) -> int:
         heap = [(root.bound, 0, box, root.x)]
-        for number in range(1, MAX_PROOF_NODES):
+        for number in range(1, min(MAX_PROOF_NODES, MAX_PROOF_COLUMNS // len(self.upper))):
             if not heap or self._content(heap[0][0], slack):
                 break
             _, _, (low, high), x = heapq.heappop(heap)
@@ -115,6 +119,7 @@ class Search:
             x, duals = list(solution.col_value), [-y for y in solution.row_dual]
             self._offer([round(v) for v in x])
             bound = max(safe_bound(self._cost, self.rows, whole, q, box) for whole, q in _wholes(duals))
+            bound = -(-bound // self._grain) * self._grain
             return _Node(bound, tuple(x), tuple(solution.col_dual))
         _, has_ray, ray = self._solver.getDualRay()
         duals = [-y for y in ray] if has_ray and ray is not None else [0.0] * len(self.rows)
@@ -123,24 +128,28 @@ class Search:
         return _Node(bound, tuple((a + b) / 2 for a, b in zip(*box, strict=True)), ())
 
     def _propose(self, box: Box, root: _Node) -> None:
-        """Whole solutions near the relaxation's corner: only columns that cost nothing more there may move."""
+        """Whole solutions near the relaxation's corner; where that is not enough, among all that cost no more."""
         import highspy
         import numpy as np
 
-        low, high = list(box[0]), list(box[1])
-        for j, reduced in enumerate(root.reduced):
-            if abs(reduced) > ZERO and abs(root.x[j] - round(root.x[j])) < ZERO:
-                low[j] = high[j] = round(root.x[j])
-        for tried in ((tuple(low), tuple(high)), box) if len(low) < 1000 else ((tuple(low), tuple(high)),):
-            self._set_box(tried)
-            count = len(low)
-            columns = np.arange(count, dtype=np.int32)
-            self._solver.changeColsIntegrality(count, columns, np.full(count, highspy.HighsVarType.kInteger))
-            self._solver.run()
-            self._offer([round(v) for v in self._solver.getSolution().col_value])
-            self._solver.changeColsIntegrality(count, columns, np.full(count, highspy.HighsVarType.kContinuous))
-            if self._value == root.bound:
-                return
+        count = len(self.upper)
+        columns = np.arange(count, dtype=np.int32)
+        self._solver.changeColsIntegrality(count, columns, np.full(count, highspy.HighsVarType.kInteger))
+        self._solver.setOptionValue("presolve", "on")
+        for free in (
+            {j for j, v in enumerate(root.x) if v > ZERO},
+            {j for j, r in enumerate(root.reduced) if abs(r) < ZERO},
+            set(range(count)) if count < MAX_FREE else set[int](),
+        ):
+            near = [round(v) for v in root.x]
+            low = tuple(max(0, near[j] - REACH) if j in free else near[j] for j in range(count))
+            high = tuple(min(box[1][j], near[j] + REACH) if j in free else near[j] for j in range(count))
+            if free and self._value > root.bound:
+                self._set_box((low, high))
+                self._solver.run()
+                self._offer([round(v) for v in self._solver.getSolution().col_value])
+        self._solver.setOptionValue("presolve", "off")
+        self._solver.changeColsIntegrality(count, columns, np.full(count, highspy.HighsVarType.kContinuous))
 
     def _set_cost(self, cost: Terms) -> None:
         import numpy as np

@@ -114,7 +114,7 @@ class Change:
 
     @property
     def kept(self) -> tuple[Held, ...]:
-        return tuple(h for h in self.gpu.held if h not in self.evicted)
+        return tuple([h for h in self.gpu.held if h not in self.evicted]) if self.evicted else self.gpu.held
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from migsaw.errors import MigsawError
 from migsaw.model.boards import Board
-from migsaw.model.layouts import Layout, Placed, fault
-from migsaw.plan.repartition.values import Ask, Change, PoolGpu
+from migsaw.model.layouts import Layout, fault
+from migsaw.plan.repartition.values import Actuator, Ask, Change, Held, PoolGpu
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +29,29 @@ def count(gpus: Sequence[PoolGpu], ask: Ask, changes: Sequence[Change]) -> Count
     idle: Counter[Layout] = Counter(g.idle for g in gpus)
     idle.subtract(c.gpu.idle for c in changes)
     supply: Counter[str] = Counter()
-    for layout, times in idle.items():
-        for placed in layout:
-            supply[placed.profile] += times
+    _add(supply, idle)
     held = {gpu.node for gpu in gpus if gpu.held}
     faults = [] if len({c.gpu.key for c in changes}) == len(changes) else ["a GPU is changed twice"]
-    moved: Counter[str] = Counter()
-    price = seconds = 0
+    made: Counter[Layout] = Counter()
+    stays: Counter[Layout] = Counter()
+    gone: list[Held] = []
+    seconds = 0
     for change in changes:
-        reason = _fault(change, ask, change.gpu.node in held)
-        faults += [f"{change.gpu.node}/{change.gpu.index}: {reason}"] if reason else []
-        supply.update(_new(change))
-        moved.update(h.placed.profile for h in change.evicted)
-        price += sum(ask.budgets[h.workload or ""].price for h in change.evicted)
-        seconds += change.gpu.actuator.seconds + (change.gpu.actuator.mode_seconds if change.gpu.changes_mode else 0)
+        gpu, kept = change.gpu, tuple([h.placed for h in change.kept])
+        reason = _fault(gpu.board, gpu.actuator, kept, change.after)
+        if len(kept) + len(change.evicted) != len(gpu.held):
+            reason = "evicted instances are not those of the GPU"
+        if gpu.changes_mode and gpu.node in held:
+            reason = "a change of mode resets GPUs of the node that are held"
+        faults += [f"{gpu.node}/{gpu.index}: {reason}"] if reason else []
+        made[change.after] += 1
+        stays[kept] += 1
+        gone += change.evicted
+        seconds += gpu.actuator.seconds + (gpu.actuator.mode_seconds if gpu.changes_mode else 0)
+    _add(supply, made)
+    _add(supply, stays, -1)
+    moved = Counter(h.placed.profile for h in gone)
+    faults += [f"{h.pod or h.placed} has no budget" for h in gone if h.workload not in ask.budgets]
     left = supply - moved
     if any(supply[name] < n for name, n in moved.items()):
         faults.append("evicted work has no place to go")
@@ -51,37 +60,26 @@ def count(gpus: Sequence[PoolGpu], ask: Ask, changes: Sequence[Change]) -> Count
     faults += _lost(gpus, ask, changes)
     if faults:
         raise MigsawError(f"a repartition failed its own check: {faults[0]}", hint="please report this")
+    price = sum(ask.budgets[h.workload or ""].price for h in gone)
     unmet, spare = Counter(ask.demand) - left, left - Counter(ask.demand)
     return Counted(unmet, Counter(ask.headroom) - spare, price, len(changes), seconds)
 
 
-def _new(change: Change) -> Counter[str]:
-    names = Counter(p.profile for p in change.after)
-    names.subtract(h.placed.profile for h in change.kept)
-    return names
-
-
-def _fault(change: Change, ask: Ask, node_is_held: bool) -> str | None:
-    gpu = change.gpu
-    kept = Counter(h.placed for h in change.kept)
-    if len(change.kept) + len(change.evicted) != len(gpu.held):
-        return "evicted instances are not those of the GPU"
-    if any(h.workload not in ask.budgets for h in change.evicted):
-        return "an instance without a budget is evicted"
-    if kept - Counter(change.after):
-        return "an instance that stays is not where it was"
-    if gpu.actuator.reach == "none" or (gpu.actuator.reach == "gpu" and kept):
-        return f"{gpu.actuator.name} cannot change it"
-    if gpu.changes_mode and node_is_held:
-        return "a change of mode resets GPUs of the node that are held"
-    if any(p.start is None for p in kept):
-        return "it is not known where what stays lies"
-    return _layout_fault(gpu.board, change.after)
+def _add(supply: Counter[str], layouts: Mapping[Layout, int], sign: int = 1) -> None:
+    for layout, times in layouts.items():
+        for placed in layout:
+            supply[placed.profile] += sign * times
 
 
 @lru_cache(maxsize=65536)
-def _layout_fault(board: Board, layout: tuple[Placed, ...]) -> str | None:
-    return fault(board, layout)
+def _fault(board: Board, actuator: Actuator, kept: Layout, after: Layout) -> str | None:
+    if Counter(kept) - Counter(after):
+        return "an instance that stays is not where it was"
+    if actuator.reach == "none" or (actuator.reach == "gpu" and kept):
+        return f"{actuator.name} cannot change it"
+    if any(p.start is None for p in kept):
+        return "it is not known where what stays lies"
+    return fault(board, after)
 
 
 def _lost(gpus: Sequence[PoolGpu], ask: Ask, changes: Sequence[Change]) -> list[str]:
