@@ -1,7 +1,7 @@
 """The programme of a repartition over kinds, variants and classes of fills, and its levels in order.
 
-Variables: GPUs of a kind touched by an option; GPUs of a variant touched; GPUs of a class given a fill; instances unmet;
-head-room met. What is evicted must find a place, so a plan moves work and never drops it.
+Variables: GPUs of a kind touched by an option; GPUs of a variant touched; GPUs of a class given a fill; instances
+unmet; head-room met. What is evicted must find a place, so a plan moves work and never drops it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from migsaw.model.boards import Board
 from migsaw.plan.repartition.groups import Grouped, Kind, Option, Variant
 from migsaw.plan.repartition.search import Search, Terms
 from migsaw.plan.repartition.values import Ask

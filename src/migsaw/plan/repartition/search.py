@@ -167,7 +167,7 @@ class Search:
 
 
 def safe_bound(cost: Terms, rows: Sequence[tuple[Terms, int]], duals: Sequence[int], q: int, box: Box) -> int:
-    """No whole point of the box that keeps the rows has a smaller objective; duals are any whole numbers >= 0 over q."""
+    """No whole point of the box that keeps the rows has a smaller objective; duals: whole numbers >= 0, over q."""
     total = 0
     reduced: dict[int, int] = {j: q * c for j, c in cost.items()}
     for y, (terms, right) in zip(duals, rows, strict=True):
