@@ -13,8 +13,7 @@ import pytest
 
 from mig_rules import all_layouts, is_legal, raw_profiles
 from migsaw.cli.shared import load_catalogue
-from migsaw.errors import InputError
-from migsaw.model.layouts import Layout, Placed
+from migsaw.model.layouts import Placed
 from migsaw.plan.repartition import (
     AKS_POOL,
     DRA,

@@ -66,10 +66,12 @@ class PoolGpu:
 @dataclass(frozen=True, slots=True)
 class MoveBudget:
     """A workload whose instances may restart elsewhere: at most ``at_once`` at one time, as a PodDisruptionBudget says,
-    at ``price`` each (>= 1). A workload without a budget is pinned, as a training run must be."""
+    at ``price`` each (>= 1); ``seconds`` until one serves again. A workload without a budget is pinned, as a training
+    run must be."""
 
     at_once: int = 1
     price: int = 1
+    seconds: int = 60
 
     def __post_init__(self) -> None:
         if self.at_once < 1 or self.price < 1:
