@@ -101,3 +101,30 @@ def test_every_width_can_be_read(tmp_path, columns):
         assert "idle in use: 0" in lines
     else:
         assert not any(0 < len(line.strip()) < 3 for line in lines)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://[::1",
+        "http://a..b:9090",
+        "http://h/p\u00e4th",
+        "u:s3cret@h:90",
+        "http:/u:s3cret@h",
+        "http://u:s3/cret@h:9",
+    ],
+)
+def test_an_address_that_is_none_is_one_line_without_its_password(migsaw, url):
+    done = migsaw("observe", "--prometheus", url)
+    assert done.returncode == 2
+    assert "no address of a Prometheus server" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "s3" not in done.stderr
+
+
+@pytest.mark.parametrize("token", ["s3cret\nx", "s3cret\u20ac"])
+def test_a_token_that_is_none_is_not_shown(migsaw, token):
+    done = migsaw("observe", "--prometheus", "http://127.0.0.1:9", MIGSAW_PROMETHEUS_TOKEN=token)
+    assert done.returncode == 2
+    assert "MIGSAW_PROMETHEUS_TOKEN holds signs that no token has" in done.stderr
+    assert "s3cret" not in done.stderr

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from migsaw.errors import InputError
+
 if TYPE_CHECKING:
     from migsaw.model.boards import Catalogue
     from migsaw.model.snapshot import Snapshot
@@ -127,9 +129,13 @@ def _history(inputs: Mapping[str, Any]) -> History:
 def headers(url: str, tenant: str | None = None) -> Callable[[], Mapping[str, str]]:
     """A token comes from the environment, never from the command line, where others could read it."""
     from migsaw.observe import azure_monitor
+    from migsaw.observe.prometheus import check_url
 
+    check_url(url)
     fixed = {"X-Scope-OrgID": tenant} if tenant else {}
     if token := os.environ.get(TOKEN):
+        if not (token.isascii() and token.isprintable()):
+            raise InputError(f"{TOKEN} holds signs that no token has", hint="is there a line end at its end?")
         fixed["Authorization"] = f"Bearer {token}"
     elif azure_monitor.is_managed(url):
         provide = azure_monitor.headers()

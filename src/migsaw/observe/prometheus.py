@@ -240,10 +240,12 @@ def check_url(url: str) -> None:
     try:
         parts = urlsplit(url)
         is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        (parts.hostname or "").encode("idna")
     except ValueError:
         is_good = False
-    if not is_good:
-        raise InputError("no address of a Prometheus server", where=Where(_address(url)), hint=_API_HINT)
+    if not (is_good and url.isascii() and url.isprintable()) or " " in url:
+        where = Where(url.rpartition("@")[2])  # whatever stands before may be a password
+        raise InputError("no address of a Prometheus server", where=where, hint=_API_HINT)
 
 
 def _target(url: str) -> tuple[str, dict[str, str]]:
@@ -258,7 +260,11 @@ def _target(url: str) -> tuple[str, dict[str, str]]:
 
 
 def _address(url: str) -> str:
-    parts = urlsplit(url)
+    """Without user and query; of what is no address nothing."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "an address that is none"
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
 
 
