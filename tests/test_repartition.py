@@ -7,12 +7,14 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 
 import pytest
 
 from mig_rules import all_layouts, is_legal, raw_profiles
 from migsaw.cli.shared import load_catalogue
+from migsaw.errors import InputError
 from migsaw.model.layouts import Placed
 from migsaw.plan.repartition import (
     AKS_POOL,
@@ -25,6 +27,7 @@ from migsaw.plan.repartition import (
     Repartition,
     repartition,
 )
+from migsaw.plan.repartition.search import Search, rounded
 
 BOARDS = load_catalogue()
 A100, A30, RTX = "a100-sxm4-80gb", "a30-24gb", "rtx-pro-6000-blackwell-server"
@@ -187,3 +190,121 @@ def test_every_level_equals_exhaustive_search(seed, keys):
     assert tuple(level.value for level in found.levels) == best(gpus, ask)
     assert all(level.lower_bound == level.value for level in found.levels), "the bound must meet what search proved"
     check(gpus, ask, found)
+
+
+# ---- what exhaustive search does not reach ---------------------------------------------------------------------------
+
+
+def one(held: list[Held], idle: list[tuple[str, int]], **more) -> PoolGpu:
+    fields = {"node": "node", "index": 0, "actuator": DRA, **more}
+    return PoolGpu(
+        fields["node"],
+        fields["index"],
+        BOARDS.board(A100),
+        fields["actuator"],
+        tuple(held),
+        tuple(Placed(*p) for p in idle),
+    )
+
+
+def values(found: Repartition) -> tuple[int, ...]:
+    return tuple(level.value for level in found.levels)
+
+
+def test_a_gpu_whose_idle_instances_serve_as_they_are_is_not_touched():
+    found = repartition([one([], [("1g.10gb", n) for n in range(7)])], Ask({"1g.10gb": 7}))
+    assert found.changes == ()
+    assert values(found) == (0, 0, 0, 0, 0)
+
+
+def test_running_work_moves_only_with_a_budget_and_only_if_something_is_unmet_otherwise():
+    gpus = [
+        one([Held(Placed("1g.10gb", 0), "web", "ns/web")], []),
+        one([Held(Placed("1g.10gb", 0), "training", "ns/fit")], [], index=1),
+    ]
+    small, large = Ask({"3g.40gb": 2}), Ask({"7g.80gb": 1})
+    assert values(repartition(gpus, large)) == (8, 0, 0, 0, 0)
+    budgets = {"web": MoveBudget(price=5)}
+    with_budget = Ask(large.demand, budgets=budgets)
+    assert values(repartition(gpus, with_budget)) == (0, 5, 0, 2, 10)
+    assert values(repartition(gpus, Ask(large.demand, budgets=budgets, evictions=0))) == (8, 0, 0, 0, 0)
+    assert values(repartition(gpus, Ask(small.demand, budgets=budgets))) == (0, 0, 0, 2, 10)
+
+
+def test_nobody_is_evicted_for_headroom():
+    gpus = [one([Held(Placed("1g.10gb", 0), "web")], []), one([], [], index=1, actuator=AKS_POOL)]
+    ask = Ask({}, {"7g.80gb": 1}, budgets={"web": MoveBudget()})
+    assert values(repartition(gpus, ask)) == (0, 0, 8, 0, 0)
+
+
+def test_a_profile_that_queued_jobs_name_does_not_disappear():
+    gpus = [one([], [("2g.20gb", 0)])]
+    assert values(repartition(gpus, Ask({"7g.80gb": 1}))) == (0, 0, 0, 1, 5)
+    assert values(repartition(gpus, Ask({"7g.80gb": 1}, keep=frozenset({"2g.20gb"})))) == (8, 0, 0, 0, 0)
+    assert values(repartition(gpus, Ask({"7g.80gb": 1}, keep=frozenset({"3g.40gb"})))) == (0, 0, 0, 1, 5)
+
+
+def test_names_are_resolved_and_counts_below_zero_refused():
+    assert values(repartition([one([], [])], Ask({"7g.79gb": 1}))) == (0, 0, 0, 1, 5)
+    nowhere = repartition([one([], [])], Ask({"9g.9gb": 2}))
+    assert (nowhere.unmet, nowhere.unmet_before, nowhere.changes) == ({"9g.9gb": 2}, 2, ())
+    with pytest.raises(InputError) as error:
+        repartition([], Ask({"1g.10gb": -1}))
+    assert error.value.hint
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_larger_fleets_keep_every_promise_whatever_the_order_of_input(seed):
+    rng = random.Random(seed)
+    keys = [rng.choice([A30, A100, RTX]) for _ in range(40)]
+    gpus, ask = draw(rng, keys)
+    names = sorted({name for key in keys for name in NAMES[key]})
+    demand = Counter(rng.choice(names) for _ in range(rng.randint(20, 150)))
+    ask = Ask(dict(demand), ask.headroom, ask.keep, ask.budgets, None)
+    found = repartition(gpus, ask)
+    check(gpus, ask, found)
+    assert all(level.gap <= Fraction(1, 100) for level in found.levels)
+    assert [level.gap for level in found.levels[:2]] == [0, 0]
+    shuffled = rng.sample(gpus, len(gpus))
+    assert values(repartition(shuffled, ask)) == values(found)
+    assert repartition(gpus, ask) == found, "same input, same plan"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_programmes_are_solved_as_exhaustive_search_does(seed):
+    """Small random programmes with parity traps, of which relaxations are weak: value and bound, level after level."""
+    rng = random.Random(seed)
+    upper = [rng.randint(1, 3) for _ in range(4)]
+    rows = [({j: rng.randint(-3, 3) for j in range(4)}, rng.randint(0, 5)) for _ in range(rng.randint(1, 4))]
+    costs = [{j: rng.randint(-5, 5) for j in range(4)} for _ in range(2)]
+    points = [
+        x
+        for x in itertools.product(*(range(u + 1) for u in upper))
+        if all(sum(a * x[j] for j, a in terms.items()) <= right for terms, right in rows)
+    ]
+    search, start = Search(upper, rows), (0, 0, 0, 0)
+    for cost in costs:
+        least = min(sum(c * x[j] for j, c in cost.items()) for x in points)
+        answer = search.minimise(cost, start)
+        assert (answer.value, answer.lower_bound) == (least, least)
+        assert answer.x in points
+        points = [x for x in points if sum(c * x[j] for j, c in cost.items()) <= least]
+        search.at_most(cost, least)
+        start = answer.x
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_rounding_cuts_off_no_whole_point(seed):
+    rng = random.Random(seed)
+    low = tuple(rng.randint(0, 1) for _ in range(4))
+    high = tuple(n + rng.randint(0, 2) for n in low)
+    rows = [({j: rng.randint(-4, 4) for j in range(4)}, rng.randint(0, 9)) for _ in range(3)]
+    points = [
+        x
+        for x in itertools.product(*(range(a, b + 1) for a, b in zip(low, high, strict=True)))
+        if all(sum(a * x[j] for j, a in terms.items()) <= right for terms, right in rows)
+    ]
+    for _ in range(20):
+        corner = [rng.uniform(a, b) for a, b in zip(low, high, strict=True)]
+        terms, right = rounded(rows, [rng.uniform(-3, 3) for _ in rows], (low, high), corner)
+        assert all(sum(a * x[j] for j, a in terms.items()) <= right for x in points)

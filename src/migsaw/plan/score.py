@@ -41,10 +41,10 @@ class Weighing:
         return self.saving > 0 and self.saving_share >= threshold * self.disruption_share
 
 
-def weigh(found: Repartition, steps: Schedule, pool_slices: int, unmet_before: int, lasting_seconds: int) -> Weighing:
+def weigh(found: Repartition, steps: Schedule, pool_slices: int, lasting_seconds: int) -> Weighing:
     """In memory-slice-seconds: demand that gets its place, for as long as it is expected to last, against what is out
-    of service while steps run. ``unmet_before``: memory slices of demand that the pool does not serve as it is."""
-    served = max(0, unmet_before - found.levels[0].value)
+    of service while steps run."""
+    served = max(0, found.unmet_before - found.levels[0].value)
     dip = sum(step.dip_slices * step.seconds for wave in steps.waves for step in wave.steps)
     pool = Fraction(pool_slices * lasting_seconds)
     return Weighing(Fraction(served * lasting_seconds), pool, Fraction(dip), pool)

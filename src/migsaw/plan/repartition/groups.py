@@ -28,7 +28,7 @@ class Variant:
     seconds: int
 
 
-Members = tuple[tuple[PoolGpu, Ways], ...]
+Batch = tuple[tuple[PoolGpu, ...], Ways]  # GPUs of one content
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,13 @@ class Grouped:
 
     items: tuple[str, ...]
     futures: tuple[Fills, ...]
-    kinds: Mapping[Kind, Mapping[Variant, Members]]
+    kinds: Mapping[Kind, Mapping[Variant, tuple[Batch, ...]]]
     offers: Fill
     there: Fill
+
+    def size(self, kind: Kind, variant: Variant) -> int:
+        """How many GPUs there are of it."""
+        return sum(len(gpus) for gpus, _ in self.kinds[kind][variant])
 
 
 def group(gpus: Sequence[PoolGpu], ask: Ask) -> Grouped:
@@ -52,62 +56,64 @@ class _Grouping:
     def __init__(self, gpus: Sequence[PoolGpu], ask: Ask) -> None:
         self.price = {name: b.price for name, b in ask.budgets.items()}
         self.held_nodes = {g.node for g in gpus if g.held}
+        distinct = {id(g.board): g.board for g in gpus}
+        first = {board: board for board in reversed(distinct.values())}  # equal boards are one
+        self.board = {number: first[board] for number, board in distinct.items()}
         seen = {(id(g.board), h.placed.profile, h.workload in self.price) for g in gpus for h in g.held}
-        self.beside = {board: {name for own, name, _ in seen if own == board} for board in {id(g.board) for g in gpus}}
+        self.beside: dict[Board, set[str]] = {board: set() for board in first}
+        for number, name, _ in seen:
+            self.beside[self.board[number]].add(name)
         moving = {name for _, name, movable in seen if movable}
         self.items = tuple(sorted({*ask.demand, *ask.headroom, *ask.keep, *moving}))
         self.classes: dict[Fills, int] = {}
         self._futures: dict[int, Futures] = {}
         self._class_of: dict[tuple[int, int], int] = {}
         self._beaten: dict[tuple[int, int], bool] = {}
-        self._ways: dict[object, tuple[Kind, Ways]] = {}
-        self._variants: dict[object, Variant] = {}
 
     def run(self, gpus: Sequence[PoolGpu]) -> Grouped:
-        found: dict[int, dict[Variant, list[tuple[PoolGpu, Ways]]]] = {}
-        kinds: dict[Kind, int] = {}
-        number_of: dict[int, int] = {}
-        held: Counter[tuple[Row, ...]] = Counter()
-        offers: Counter[Variant] = Counter()
+        """One look-up per GPU for what it holds and one for what is idle; all else is done once per content."""
+        contents: dict[object, int] = {}
+        shells: dict[object, int] = {}
+        batches: dict[tuple[int, int], list[PoolGpu]] = {}
+        price, held_nodes = self.price, self.held_nodes
         for gpu in gpus:
-            rows, kind, ways = self._ways_of(gpu)
-            if id(ways) not in number_of:
-                number_of[id(ways)] = kinds.setdefault(kind, len(kinds))
-            variant = self._variant_of(gpu)
-            found.setdefault(number_of[id(ways)], {}).setdefault(variant, []).append((gpu, ways))
-            held[rows] += 1
-            offers[variant] += 1
-        free = tuple(sum(v.idle[n] * count for v, count in offers.items()) for n in range(len(self.items)))
-        names: Counter[str] = Counter()
-        for rows, count in held.items():
-            for name, _, _ in rows:
-                names[name] += count
-        ordered = {
-            kind: {v: tuple(found[number][v]) for v in sorted(found[number])}
-            for kind, number in sorted(kinds.items())
-            if kind
-        }
-        there = tuple(names[name] + n for name, n in zip(self.items, free, strict=True))
-        return Grouped(self.items, tuple(self.classes), ordered, free, there)
+            locked = gpu.changes_mode and gpu.node in held_nodes
+            rows = tuple([(h.placed.profile, h.placed.start, price.get(h.workload or "")) for h in gpu.held])
+            content = (rows, id(self.board[id(gpu.board)]), "none" if locked else gpu.actuator.reach)
+            shell = (gpu.actuator, gpu.changes_mode, *[p.profile for p in gpu.idle])
+            pair = contents.setdefault(content, len(contents)), shells.setdefault(shell, len(shells))
+            batches.setdefault(pair, []).append(gpu)
+        found: dict[int, tuple[dict[Variant, list[Batch]], Ways]] = {}
+        kinds: dict[Kind, dict[Variant, list[Batch]]] = {}
+        variants: dict[int, Variant] = {}
+        free, held = Counter[str](), Counter[str]()
+        for (content_number, shell_number), batch in batches.items():
+            gpu, size = batch[0], len(batch)
+            if content_number not in found:
+                ways = self._ways_of(gpu)
+                found[content_number] = kinds.setdefault(tuple(ways), {}), ways
+            if shell_number not in variants:
+                variants[shell_number] = self._variant_of(gpu)
+            kind, ways = found[content_number]
+            kind.setdefault(variants[shell_number], []).append((tuple(batch), ways))
+            for placed in gpu.idle:
+                free[placed.profile] += size
+            for row in gpu.held:
+                held[row.placed.profile] += size
+        ordered = {k: {v: tuple(kinds[k][v]) for v in sorted(kinds[k])} for k in sorted(kinds) if k}
+        offers = tuple(free[name] for name in self.items)
+        there = tuple(held[name] + free[name] for name in self.items)
+        return Grouped(self.items, tuple(self.classes), ordered, offers, there)
 
     def _variant_of(self, gpu: PoolGpu) -> Variant:
-        key = (id(gpu.actuator), gpu.changes_mode, *[p.profile for p in gpu.idle])
-        if key not in self._variants:
-            counts = Counter(p.profile for p in gpu.idle)
-            seconds = gpu.actuator.seconds + (gpu.actuator.mode_seconds if gpu.changes_mode else 0)
-            self._variants[key] = Variant(tuple(counts[name] for name in self.items), seconds)
-        return self._variants[key]
+        counts = Counter(p.profile for p in gpu.idle)
+        seconds = gpu.actuator.seconds + (gpu.actuator.mode_seconds if gpu.changes_mode else 0)
+        return Variant(tuple(counts[name] for name in self.items), seconds)
 
-    def _ways_of(self, gpu: PoolGpu) -> tuple[tuple[Row, ...], Kind, Ways]:
-        price = self.price
-        rows = tuple([(h.placed.profile, h.placed.start, price.get(h.workload or "")) for h in gpu.held])
-        reach: Reach = "none" if gpu.changes_mode and gpu.node in self.held_nodes else gpu.actuator.reach
-        key = (rows, id(gpu.board), reach)  # the callers' values live longer than this
-        if key not in self._ways:
-            ways = self._options(gpu.board, rows, reach)
-            self._ways[key] = tuple(ways), ways
-        kind, ways = self._ways[key]
-        return rows, kind, ways
+    def _ways_of(self, gpu: PoolGpu) -> Ways:
+        rows = tuple((h.placed.profile, h.placed.start, self.price.get(h.workload or "")) for h in gpu.held)
+        locked = gpu.changes_mode and gpu.node in self.held_nodes
+        return self._options(self.board[id(gpu.board)], rows, "none" if locked else gpu.actuator.reach)
 
     def _options(self, board: Board, rows: tuple[Row, ...], reach: Reach) -> Ways:
         """Every way to touch the GPU that no other one beats."""
@@ -115,16 +121,20 @@ class _Grouping:
         unknown = any(start is None for n, (_, start, price) in enumerate(rows) if price is None)
         if reach == "none" or unknown or (reach == "gpu" and len(movable) < len(rows)):
             return {}
+        price = {n: (rows[n][2] or 0, rows[n][0]) for n in movable}
         must = [n for n in movable if reach == "gpu" or rows[n][1] is None]  # nobody knows which slices they take
-        may = [n for n in movable if n not in must]
+        may = sorted((n for n in movable if n not in must), key=lambda n: (price[n], n))
         futures = self._futures_of(board)
-        bits = [0 if n in must else futures.bit(name, start or 0) for n, (name, start, _) in enumerate(rows)]
+        bits = {n: futures.bit(name, start or 0) for n, (name, start, _) in enumerate(rows) if n not in must}
+        sets: list[tuple[Moves, tuple[int, ...], int]] = [((), (), sum(bits.values()))]  # moves, positions, what stays
+        for n in may:
+            sets += [((*moves, price[n]), (*gone, n), state - bits[n]) for moves, gone, state in sets]
+        forced = tuple(price[n] for n in must)
         found: dict[Option, tuple[int, ...]] = {}
-        for chosen in range(1 << len(may)):
-            gone = [*must, *(n for bit, n in enumerate(may) if chosen >> bit & 1)]
-            moves = tuple(sorted([(rows[n][2] or 0, rows[n][0]) for n in gone]))
-            future = self._future(board, futures, sum(bits) - sum([bits[n] for n in gone]))
-            found.setdefault((moves, future), tuple(sorted(gone)))
+        for moves, gone, state in sets:
+            option = (tuple(sorted(moves + forced)) if forced else moves, self._future(board, futures, state))
+            if option not in found:
+                found[option] = tuple(sorted((*must, *gone)))
         kept: dict[Option, tuple[int, ...]] = {}
         for option in sorted(found, key=lambda o: (len(o[0]), o)):
             if not any(self._beats(one, option) for one in kept):
@@ -134,7 +144,7 @@ class _Grouping:
     def _futures_of(self, board: Board) -> Futures:
         if id(board) not in self._futures:
             wanted = tuple(p.name for p in board.profiles if p.name in self.items)
-            self._futures[id(board)] = Futures(board, wanted, self.beside[id(board)])
+            self._futures[id(board)] = Futures(board, wanted, self.beside[board])
         return self._futures[id(board)]
 
     def _future(self, board: Board, futures: Futures, state: int) -> int:
@@ -152,4 +162,10 @@ class _Grouping:
         if pair not in self._beaten:
             fills = tuple(self.classes)
             self._beaten[pair] = all(any(inside(f, better) for better in fills[pair[0]]) for f in fills[pair[1]])
-        return self._beaten[pair] and not Counter(one[0]) - Counter(other[0])
+        return self._beaten[pair] and _among(one[0], other[0])
+
+
+def _among(few: Moves, many: Moves) -> bool:
+    """Whether all of ``few`` are among ``many``, each as often; both are sorted."""
+    left = iter(many)
+    return all(any(move == other for other in left) for move in few)

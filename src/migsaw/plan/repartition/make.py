@@ -29,11 +29,12 @@ def repartition(gpus: Sequence[PoolGpu], ask: Ask, policy: Policy = Policy()) ->
     counted = count(gpus, ask, changes)
     values = _values(counted, weights)
     levels = tuple(Level(name, values[name], bound) for name, bound in solved.bounds)
-    if any(level.lower_bound > level.value for level in levels[:1]):
+    if any(level.lower_bound > level.value for level in levels):
         raise MigsawError("a repartition is better than its own bound", hint="please report this")
-    return Repartition(
-        levels, changes, dict(sorted(counted.unmet.items())), dict(sorted(counted.headroom_unmet.items()))
-    )
+    unmet, spare = (dict(sorted(counts.items())) for counts in (counted.unmet, counted.headroom_unmet))
+    offers = dict(zip(grouped.items, grouped.offers, strict=True))
+    before = sum(weights[name] * max(0, n - offers[name]) for name, n in ask.demand.items())
+    return Repartition(levels, before, changes, unmet, spare)
 
 
 def slices_of(gpus: Sequence[PoolGpu], names: Sequence[str]) -> dict[str, int]:

@@ -79,7 +79,7 @@ def build(grouped: Grouped, ask: Ask, weights: Mapping[str, int]) -> Model:
     ]  # of each item: instances that cease to exist, less new ones
     open_: dict[int, dict[int, int]] = {}
     for kind, variants in grouped.kinds.items():
-        _add_kind(model, kind, {v: len(m) for v, m in variants.items()}, number, need, gone, open_)
+        _add_kind(model, kind, {v: grouped.size(kind, v) for v in variants}, number, need, gone, open_)
     _add_fills(model, open_, need, gone)
     for n, name in enumerate(grouped.items):
         wanted, spare = ask.demand.get(name, 0), ask.headroom.get(name, 0)
@@ -137,7 +137,7 @@ def _add_kind(
 def _add_fills(
     model: Model, open_: Mapping[int, dict[int, int]], need: list[dict[int, int]], gone: list[dict[int, int]]
 ) -> None:
-    most = sum(len(m) for variants in model.grouped.kinds.values() for m in variants.values())
+    most = sum(model.grouped.size(kind, variant) for kind, variant in model.variant)
     for future, terms in sorted(open_.items()):
         for fill in model.grouped.futures[future]:
             j = model.add(most)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from migsaw.errors import MigsawError
 from migsaw.model.boards import Board
@@ -52,9 +51,10 @@ def _options(model: Model, x: tuple[int, ...], room: Mapping[int, int]) -> dict[
 def _pick(model: Model, x: tuple[int, ...], kind: Kind, count: int, nodes: Counter[str]) -> list[tuple[PoolGpu, Ways]]:
     """GPUs of the kind, as many of each variant as the programme says; on nodes that change anyway where it can be."""
     picked: list[tuple[PoolGpu, Ways]] = []
-    for variant, members in model.grouped.kinds[kind].items():
+    for variant, batches in model.grouped.kinds[kind].items():
         most = min(x[model.variant[kind, variant]], count - len(picked))
         if most:
+            members = [(gpu, ways) for gpus, ways in batches for gpu in gpus]
             order = sorted(members, key=lambda m: (-nodes[m[0].node], m[0].key)) if most < len(members) else members
             picked += order[:most]
             nodes.update(gpu.node for gpu, _ in order[:most])
@@ -69,11 +69,15 @@ class _Cutter:
     _known: dict[object, Layout] = field(default_factory=dict)
 
     def change(self, gpu: PoolGpu, gone: tuple[int, ...], needed: Needed) -> Change:
-        evicted = tuple([gpu.held[n] for n in gone])
+        evicted = tuple([gpu.held[n] for n in gone]) if gone else ()
         if gpu.actuator.reach == "gpu":
             return Change(gpu, evicted, self._whole(gpu, needed), needed)
         stays = tuple([h.placed for n, h in enumerate(gpu.held) if n not in gone])
-        return Change(gpu, evicted, around(gpu.board, stays, needed, gpu.idle), needed)
+        key = (id(gpu.board), stays, needed, gpu.idle)
+        after = self._known.get(key)
+        if after is None:
+            after = self._known[key] = around(gpu.board, stays, needed, gpu.idle)
+        return Change(gpu, evicted, after, needed)
 
     def _whole(self, gpu: PoolGpu, needed: Needed) -> Layout:
         """Filled up, since nothing can be cut later without clearing it again; the driver chooses the starts."""
@@ -85,9 +89,9 @@ class _Cutter:
         return self._known[key]
 
 
-@lru_cache(maxsize=65536)
 def around(board: Board, stays: Layout, needed: Needed, idle: Layout) -> Layout:
-    """``needed`` beside what stays; idle instances are kept where they can be, and nothing else is cut.
+    """``needed`` beside what stays; idle instances are kept where they can be, and nothing else is cut. That the
+    board can hold so many together is known of ``needed``; where they lie is found here.
 
     Raises MigsawError where it does not fit, which would be a fault of this program.
     """
@@ -95,15 +99,17 @@ def around(board: Board, stays: Layout, needed: Needed, idle: Layout) -> Layout:
     found = _place(board, names, stays, frozenset(idle))
     if found is None:
         raise MigsawError(f"{needed} does not fit beside {stays} on {board.key}", hint="please report this")
+    taken = _mask(board, found)
     for placed in idle:
-        if placed not in found and placed.start is not None and fault(board, (*found, placed)) is None:
-            found = (*found, placed)
+        mask = board.profile(placed.profile).mask(placed.start or 0)
+        if placed.start is not None and not taken & mask and fault(board, (*found, placed)) is None:
+            found, taken = (*found, placed), taken | mask
     return by_start(found)
 
 
 def _place(board: Board, names: list[str], layout: Layout, liked: frozenset[Placed]) -> Layout | None:
     if not names:
-        return layout if fault(board, layout) is None else None
+        return layout
     taken = _mask(board, layout)
     profile = board.profile(names[0])
     places = [Placed(profile.name, start) for start in profile.starts or () if not taken & profile.mask(start)]

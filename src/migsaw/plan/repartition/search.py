@@ -11,19 +11,23 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 Terms = Mapping[int, int]
+Number = TypeVar("Number", int, float)
 Box = tuple[tuple[int, ...], tuple[int, ...]]
 
 DENOMINATORS = (1, 60, 5040, 5040 << 20)  # true duals are often simple fractions
 MAX_SOLVER_NODES = 500
 MAX_PROOF_NODES = 300
-MAX_PROOF_COLUMNS = 150_000  # of all nodes together
+MAX_PROOF_COLUMNS = 100_000  # of all nodes together
 ZERO = 1e-7
+MAX_CUT_ROUNDS = 8
+MAX_CUTS = 12  # of a round
+MAX_DENOMINATOR, MAX_COMMON = 1000, 10**9
 REACH = 8  # how far a variable may go from the corner of the relaxation
 MAX_FREE = 2000
 
@@ -49,6 +53,7 @@ class Search:
 
     def __init__(self, upper: Sequence[int], rows: Sequence[tuple[Terms, int]]) -> None:
         self.upper, self.rows = list(upper), list(rows)
+        self._cuts: set[int] = set()  # ids of rows
         self._solver = _load(self.upper, self.rows)
 
     def at_most(self, terms: Terms, right: int) -> None:
@@ -56,9 +61,13 @@ class Search:
         _add_row(self._solver, terms, right)
 
     def open(self, columns: Mapping[int, int]) -> None:
-        """Raises upper bounds: columns that were closed so far."""
+        """Raises upper bounds: columns that were closed so far. Cuts found with them closed are forgotten."""
         for j, upper in columns.items():
             self.upper[j] = upper
+        if self._cuts:
+            self.rows = [row for row in self.rows if id(row) not in self._cuts]
+            self._cuts = set()
+            self._solver = _load(self.upper, self.rows)
 
     def holds(self, x: Sequence[int]) -> bool:
         in_bounds = all(0 <= v <= u for v, u in zip(x, self.upper, strict=True))
@@ -78,8 +87,15 @@ class Search:
         bound = min(max(root.bound, trivial), self._value)
         if not self._content(bound, slack):
             self._propose(box, root)
+        for _ in range(MAX_CUT_ROUNDS):
+            if self._content(bound, slack):
+                break
+            root = self._relax(box)  # also for its basis
+            bound = min(max(root.bound, bound), self._value)
+            if not self._cut(box, root.x):
+                break
         if not self._content(bound, slack):
-            bound = self._branch(box, root, slack)
+            bound = max(bound, self._branch(box, root, slack))
         return Answer(self._best, self._value, bound)
 
     def _content(self, bound: int, slack: Fraction) -> bool:
@@ -88,6 +104,23 @@ class Search:
     def _offer(self, x: Sequence[int]) -> None:
         if value_of(self._cost, x) < self._value and self.holds(x):
             self._best, self._value = tuple(x), value_of(self._cost, x)
+
+    def _cut(self, box: Box, x: Sequence[float]) -> bool:
+        """Adds rounding cuts that the corner breaks; the last relaxation's basis tells which combinations to round."""
+        found: list[tuple[float, int, tuple[Terms, int]]] = []
+        _, basic = self._solver.getBasicVariables()
+        for place, j in enumerate(basic):
+            if j >= 0 and 0.01 < x[j] % 1 < 0.99:
+                _, inverse = self._solver.getBasisInverseRow(place)
+                for times in (1, -1):
+                    terms, right = rounded(self.rows, [times * v for v in inverse], box, x)
+                    broken = sum(a * x[i] for i, a in terms.items()) - right
+                    if broken > 0.01:
+                        found.append((-broken, len(found), (terms, right)))
+        for _, _, (terms, right) in sorted(found)[:MAX_CUTS]:
+            self.at_most(terms, right)
+            self._cuts.add(id(self.rows[-1]))
+        return bool(found)
 
     def _branch(self, box: Box, root: _Node, slack: Fraction) -> int:
         heap = [(root.bound, 0, box, root.x)]
@@ -118,7 +151,11 @@ class Search:
         if status == highspy.HighsModelStatus.kOptimal:
             x, duals = list(solution.col_value), [-y for y in solution.row_dual]
             self._offer([round(v) for v in x])
-            bound = max(safe_bound(self._cost, self.rows, whole, q, box) for whole, q in _wholes(duals))
+            hoped = math.ceil(value_of(self._cost, x) - 1e-6)  # no dual bound is above the relaxation
+            bound = safe_bound(self._cost, self.rows, [0] * len(self.rows), 1, box)
+            for whole, q in _wholes(duals):
+                if bound < hoped:
+                    bound = max(bound, safe_bound(self._cost, self.rows, whole, q, box))
             bound = -(-bound // self._grain) * self._grain
             return _Node(bound, tuple(x), tuple(solution.col_dual))
         _, has_ray, ray = self._solver.getDualRay()
@@ -166,6 +203,30 @@ class Search:
         self._solver.changeColsBounds(len(low), np.arange(len(low), dtype=np.int32), low, high)
 
 
+def rounded(
+    rows: Sequence[tuple[Terms, int]], weights: Sequence[float], box: Box, x: Sequence[float]
+) -> tuple[Terms, int]:
+    """A row that every whole point of the box keeps which keeps the rows (Chvatal and Gomory): of their sum with the
+    fractional parts of the weights, coefficients are rounded down, or up where ``x`` is nearer to its upper bound."""
+    parts = [Fraction(w).limit_denominator(MAX_DENOMINATOR) % 1 for w in weights]
+    q = math.lcm(*(part.denominator for part in parts))
+    if q > MAX_COMMON:
+        return {}, 0
+    total, right = dict[int, int](), 0
+    for part, (terms, limit) in zip(parts, rows, strict=True):
+        if part:
+            y = part.numerator * (q // part.denominator)
+            right += y * limit
+            for j, a in terms.items():
+                total[j] = total.get(j, 0) + y * a
+    found = {}
+    for j, a in total.items():
+        is_high = x[j] > (box[0][j] + box[1][j]) / 2
+        found[j] = -(-a // q) if is_high else a // q
+        right += (found[j] * q - a) * (box[1][j] if is_high else box[0][j])
+    return {j: a for j, a in found.items() if a}, right // q
+
+
 def safe_bound(cost: Terms, rows: Sequence[tuple[Terms, int]], duals: Sequence[int], q: int, box: Box) -> int:
     """No whole point of the box that keeps the rows has a smaller objective; duals: whole numbers >= 0, over q."""
     total = 0
@@ -180,12 +241,12 @@ def safe_bound(cost: Terms, rows: Sequence[tuple[Terms, int]], duals: Sequence[i
     return -(-total // q)
 
 
-def value_of(cost: Terms, x: Sequence[int]) -> int:
+def value_of(cost: Terms, x: Sequence[Number]) -> Number:
     return sum(c * x[j] for j, c in cost.items())
 
 
-def _wholes(duals: Sequence[float]) -> list[tuple[list[int], int]]:
-    return [([max(0, round(y * q)) for y in duals], q) for q in DENOMINATORS]
+def _wholes(duals: Sequence[float]) -> Iterator[tuple[list[int], int]]:
+    return (([max(0, round(y * q)) for y in duals], q) for q in DENOMINATORS)
 
 
 def _load(upper: Sequence[int], rows: Sequence[tuple[Terms, int]]) -> Any:

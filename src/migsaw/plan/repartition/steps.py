@@ -17,6 +17,8 @@ from migsaw.model.boards import Board
 from migsaw.model.layouts import Placed
 from migsaw.plan.repartition.values import Ask, Change, Held, PoolGpu, Repartition
 
+LOOK_AHEAD = 500  # steps that do not fit beside the others before a wave is left as it is
+
 
 class Withheld(StrEnum):
     """Why a step is not taken."""
@@ -49,10 +51,7 @@ class NodeStep:
     room: Mapping[str, int]
     seconds: int
     cordons: bool
-
-    @property
-    def evicted(self) -> tuple[Held, ...]:
-        return tuple(h for c in self.changes for h in c.evicted)
+    evicted: tuple[Held, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +101,7 @@ def schedule(
         for step in wave.steps:
             (gains if id(step) in gains else losses).pop(id(step))
         waves.append(wave)
-    left = [(step, state.blocked([], step) or Withheld.FLOOR) for step in (*gains.values(), *losses.values())]
+    left = [(step, state.blocked(step) or Withheld.FLOOR) for step in (*gains.values(), *losses.values())]
     return Schedule(tuple(waves), tuple(left))
 
 
@@ -151,8 +150,9 @@ def _step(node: str, changes: list[Change], touched: list[PoolGpu], ask: Ask, *,
     seconds = max(c.gpu.actuator.seconds for c in changes) + max(
         (c.gpu.actuator.mode_seconds for c in changes if c.gpu.changes_mode), default=0
     )
-    seconds += _drain_seconds([h for c in changes for h in c.evicted], ask)
-    return NodeStep(node, tuple(changes), dip, dip_slices, hidden, gain, gain_slices, room, seconds, cordons)
+    evicted = tuple(h for c in changes for h in c.evicted)
+    seconds += _drain_seconds(evicted, ask)
+    return NodeStep(node, tuple(changes), dip, dip_slices, hidden, gain, gain_slices, room, seconds, cordons, evicted)
 
 
 def _drain_seconds(evicted: Iterable[Held], ask: Ask) -> int:
@@ -168,6 +168,63 @@ def _slices(board: Board, layout: Iterable[Placed]) -> int:
 # ---- the order -------------------------------------------------------------------------------------------------------
 
 
+class _Side:
+    """Steps that are chosen to run side by side, and what they take together."""
+
+    def __init__(self, state: _State) -> None:
+        self.state = state
+        self.steps: list[NodeStep] = []
+        self.nodes: set[str] = set()
+        self.dip_slices = 0
+        self.dip, self.hidden, self.room = Counter[str](), Counter[str](), Counter[str]()
+        self.workloads: Counter[str | None] = Counter()
+        self.moved: Counter[str] = Counter()
+
+    def add(self, step: NodeStep) -> None:
+        self.steps.append(step)
+        self.nodes.add(step.node)
+        self.dip_slices += step.dip_slices
+        self.dip.update(step.dip)
+        self.hidden.update(step.hidden)
+        self.room.update(step.room)
+        self.workloads.update(h.workload for h in step.evicted)
+        self.moved.update(h.placed.profile for h in step.evicted)
+
+    def too_deep(self, step: NodeStep) -> bool:
+        return self.state.capacity - self.dip_slices - step.dip_slices < self.state.floor.memory_slices
+
+    def blocked(self, step: NodeStep) -> Withheld | None:
+        """Why the step may not run beside the others; None: it may."""
+        if self.too_deep(step):
+            return Withheld.FLOOR
+        there = self.state.there
+        for name, least in self.state.floor.instances.items():
+            if step.dip.get(name) and there[name] - self.dip[name] - step.dip[name] < least:
+                return Withheld.FLOOR
+        for name in self.state.keep:
+            if step.hidden.get(name) and there[name] - self.hidden[name] - step.hidden[name] < 1:
+                return Withheld.KEPT_PROFILE
+        return None
+
+    def within_budgets(self, step: NodeStep) -> bool:
+        """One step drains a workload in rounds; two steps together must stay within ``at_once``."""
+        if not step.evicted:
+            return True
+        counts = Counter(h.workload for h in step.evicted)
+        shared = (w for w in counts if self.workloads[w])
+        return all(self.workloads[w] + counts[w] <= self.state.ask.budgets[w or ""].at_once for w in shared)
+
+    def waiting(self, step: NodeStep | None = None) -> int:
+        """Evicted instances that find no free place of their profile outside of the steps' nodes."""
+        if not self.moved and not (step and step.evicted):
+            return 0
+        moved, room = Counter(self.moved), Counter(self.room)
+        if step:
+            moved.update(h.placed.profile for h in step.evicted)
+            room.update(step.room)
+        return sum(max(0, n - max(0, self.state.room[p] - room[p])) for p, n in moved.items())
+
+
 class _State:
     """What is there between two waves."""
 
@@ -177,82 +234,47 @@ class _State:
         self.there, self.room, self.capacity = Counter[str](), Counter[str](), 0
         for gpu in gpus:
             placed = [*gpu.idle, *(h.placed for h in gpu.held)]
-            self.there.update(p.profile for p in placed)
+            self.there.update([p.profile for p in placed])
             self.capacity += _slices(gpu.board, placed)
-            self.room.update(p.profile for p in gpu.idle if gpu.key not in changed)
+            if gpu.key not in changed:
+                self.room.update([p.profile for p in gpu.idle])
         self.keep = [name for name in sorted(ask.keep) if self.there[name]]
 
     def wave(self, pending: Iterable[NodeStep]) -> Wave | None:
         """The first steps in order that fit beside each other; evicted work has a place where that is possible."""
         for may_wait in (False, True):
-            steps = self._fitting(pending, may_wait=may_wait)
-            if steps:
-                return self._take(steps)
+            side = self._fitting(pending, may_wait=may_wait)
+            if side.steps:
+                return self._take(side)
         return None
 
-    def _fitting(self, pending: Iterable[NodeStep], *, may_wait: bool) -> list[NodeStep]:
-        chosen: list[NodeStep] = []
-        nodes: set[str] = set()
+    def _fitting(self, pending: Iterable[NodeStep], *, may_wait: bool) -> _Side:
+        side, missed = _Side(self), 0
         for step in pending:
-            if step.node not in nodes and len(nodes) == self.nodes_at_once:
+            if step.node not in side.nodes and len(side.nodes) == self.nodes_at_once:
                 break
-            if self._too_deep(chosen, step) and (chosen or step.gain_slices >= 0):
+            if side.too_deep(step) and (side.steps or step.gain_slices >= 0):
                 break  # later ones dip deeper, or must not come before this one
-            if self.blocked(chosen, step) or not self._within_budgets(chosen, step):
-                continue
-            if not may_wait and self._waiting([*chosen, step]):
-                continue
-            chosen.append(step)
-            nodes.add(step.node)
-            if may_wait:
-                break  # one at a time, so that the next may find places again
-        return chosen
+            fits = side.within_budgets(step) and not side.blocked(step) and (may_wait or not side.waiting(step))
+            if fits:
+                side.add(step)
+            else:
+                missed += 1
+            if side.steps and (may_wait or missed > LOOK_AHEAD):
+                break  # where work waits, one step at a time, so that the next may find places again
+        return side
 
-    def blocked(self, chosen: Sequence[NodeStep], step: NodeStep) -> Withheld | None:
-        """Why the step may not run beside the chosen ones; None: it may."""
-        steps = [*chosen, step]
-        if self._too_deep(chosen, step):
-            return Withheld.FLOOR
-        for name, least in self.floor.instances.items():
-            if sum(s.dip.get(name, 0) for s in steps) and self.there[name] - _sum(steps, "dip", name) < least:
-                return Withheld.FLOOR
-        for name in self.keep:
-            if _sum(steps, "hidden", name) and self.there[name] - _sum(steps, "hidden", name) < 1:
-                return Withheld.KEPT_PROFILE
-        return None
+    def blocked(self, step: NodeStep) -> Withheld | None:
+        """Why the step may not even run alone."""
+        return _Side(self).blocked(step)
 
-    def _too_deep(self, chosen: Sequence[NodeStep], step: NodeStep) -> bool:
-        return self.capacity - sum(s.dip_slices for s in chosen) - step.dip_slices < self.floor.memory_slices
-
-    def _within_budgets(self, chosen: Sequence[NodeStep], step: NodeStep) -> bool:
-        """One step drains a workload in rounds; two steps together must stay within ``at_once``."""
-        mine = {h.workload for h in step.evicted}
-        if not mine:
-            return True
-        others = Counter(h.workload for s in chosen for h in s.evicted)
-        for workload in mine & set(others):
-            count = others[workload] + sum(h.workload == workload for h in step.evicted)
-            if count > self.ask.budgets[workload or ""].at_once:
-                return False
-        return True
-
-    def _waiting(self, steps: Sequence[NodeStep]) -> int:
-        """Evicted instances that find no free place of their profile outside of the steps' nodes."""
-        gone = Counter(h.placed.profile for s in steps for h in s.evicted)
-        return sum(max(0, n - (self.room[p] - _sum(steps, "room", p))) for p, n in gone.items())
-
-    def _take(self, steps: list[NodeStep]) -> Wave:
-        before, waiting = self.capacity, self._waiting(steps)
-        lowest = before - sum(s.dip_slices for s in steps)
-        for step in steps:
-            for name, n in step.gain.items():
-                self.there[name] += n
+    def _take(self, side: _Side) -> Wave:
+        before, waiting = self.capacity, side.waiting()
+        for step in side.steps:
+            self.there.update(step.gain)
             self.capacity += step.gain_slices
             for change in step.changes:
-                self.room.update(p.profile for p in change.after)
-                self.room.subtract(h.placed.profile for h in (*change.kept, *change.evicted))
-        return Wave(tuple(steps), max(s.seconds for s in steps), before, lowest, self.capacity, waiting)
-
-
-def _sum(steps: Iterable[NodeStep], part: str, name: str) -> int:
-    return sum(getattr(step, part).get(name, 0) for step in steps)
+                self.room.update([p.profile for p in change.after])
+                self.room.subtract([h.placed.profile for h in change.gpu.held])
+        seconds = max(s.seconds for s in side.steps)
+        return Wave(tuple(side.steps), seconds, before, before - side.dip_slices, self.capacity, waiting)

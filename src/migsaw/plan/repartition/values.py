@@ -121,9 +121,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Repartition:
-    """``unmet`` and ``headroom_unmet`` by profile, in instances; GPUs that are in no change stay as they are."""
+    """``unmet`` and ``headroom_unmet`` by profile, in instances; GPUs that are in no change stay as they are.
+    ``unmet_before``: memory slices of demand that idle instances do not serve, were nothing changed."""
 
     levels: tuple[Level, ...]
+    unmet_before: int
     changes: tuple[Change, ...]
     unmet: Mapping[str, int]
     headroom_unmet: Mapping[str, int]

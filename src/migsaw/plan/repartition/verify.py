@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from migsaw.errors import MigsawError
 from migsaw.model.boards import Board
@@ -32,24 +31,24 @@ def count(gpus: Sequence[PoolGpu], ask: Ask, changes: Sequence[Change]) -> Count
     _add(supply, idle)
     held = {gpu.node for gpu in gpus if gpu.held}
     faults = [] if len({c.gpu.key for c in changes}) == len(changes) else ["a GPU is changed twice"]
-    made: Counter[Layout] = Counter()
-    stays: Counter[Layout] = Counter()
+    contents: dict[object, list[Change]] = {}
     gone: list[Held] = []
     seconds = 0
     for change in changes:
         gpu, kept = change.gpu, tuple([h.placed for h in change.kept])
-        reason = _fault(gpu.board, gpu.actuator, kept, change.after)
+        contents.setdefault((id(gpu.board), id(gpu.actuator), kept, change.after), []).append(change)
         if len(kept) + len(change.evicted) != len(gpu.held):
-            reason = "evicted instances are not those of the GPU"
+            faults.append(f"{gpu.node}/{gpu.index}: evicted instances are not those of the GPU")
         if gpu.changes_mode and gpu.node in held:
-            reason = "a change of mode resets GPUs of the node that are held"
-        faults += [f"{gpu.node}/{gpu.index}: {reason}"] if reason else []
-        made[change.after] += 1
-        stays[kept] += 1
+            faults.append(f"{gpu.node}/{gpu.index}: a change of mode resets GPUs of the node that are held")
         gone += change.evicted
         seconds += gpu.actuator.seconds + (gpu.actuator.mode_seconds if gpu.changes_mode else 0)
-    _add(supply, made)
-    _add(supply, stays, -1)
+    for alike in contents.values():
+        gpu, kept, after = alike[0].gpu, tuple(h.placed for h in alike[0].kept), alike[0].after
+        reason = _fault(gpu.board, gpu.actuator, kept, after)
+        faults += [f"{gpu.node}/{gpu.index}: {reason}"] if reason else []
+        _add(supply, {after: len(alike)})
+        _add(supply, {kept: -len(alike)})
     moved = Counter(h.placed.profile for h in gone)
     faults += [f"{h.pod or h.placed} has no budget" for h in gone if h.workload not in ask.budgets]
     left = supply - moved
@@ -65,13 +64,12 @@ def count(gpus: Sequence[PoolGpu], ask: Ask, changes: Sequence[Change]) -> Count
     return Counted(unmet, Counter(ask.headroom) - spare, price, len(changes), seconds)
 
 
-def _add(supply: Counter[str], layouts: Mapping[Layout, int], sign: int = 1) -> None:
+def _add(supply: Counter[str], layouts: Mapping[Layout, int]) -> None:
     for layout, times in layouts.items():
         for placed in layout:
-            supply[placed.profile] += sign * times
+            supply[placed.profile] += times
 
 
-@lru_cache(maxsize=65536)
 def _fault(board: Board, actuator: Actuator, kept: Layout, after: Layout) -> str | None:
     if Counter(kept) - Counter(after):
         return "an instance that stays is not where it was"
