@@ -6,6 +6,7 @@ scores make it worse by three points), GPUs of equal score go by the lower numbe
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -36,7 +37,7 @@ class Greedy:
         return False
 
 
-class Summed(Greedy):
+class Summed(Greedy, ABC):
     """Policies whose score is what a placement makes of the worth of its node. ``worth`` may be replaced."""
 
     worth: Worth
@@ -53,9 +54,9 @@ class Summed(Greedy):
             return cluster.first_idle(node, cluster.kinds[kind].gpus)
         return (int(self._score(self.worth.of_kind(cluster, np.array([node]), kind)).argmax()),)
 
+    @abstractmethod
     def _score(self, gain: Floats) -> Floats:
         """What is compared. ``gain``: minus infinity where there is no room."""
-        raise NotImplementedError
 
 
 class RandomFit(Greedy):
