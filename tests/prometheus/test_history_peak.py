@@ -1,4 +1,4 @@
-"""Memory's peak between two steps: what is stored counts, unless a blank hides it."""
+"""Memory's peak between two steps: what is stored counts; a blank hides no more than the step that it lies in."""
 
 from __future__ import annotations
 
@@ -28,12 +28,18 @@ def with_a_blank(n: int) -> float:
     return 9.223372036854776e18 if n == 3 else memory(n)
 
 
+def with_a_blank_beside(n: int) -> float:
+    """In the same step of 600 s as the peak."""
+    return 9.223372036854776e18 if n == 45 else memory(n)
+
+
 @pytest.fixture(scope="module")
 def peaks(start_prometheus: Callable, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[float, float]]:
     """GPU → (peak, 95th percentile)."""
     data = tmp_path_factory.mktemp("peak") / "data"
     series = [Made(USED, labels("GPU-a"), every(15, START, END, memory))]
     series += [Made(USED, labels("GPU-b"), every(15, START, END, with_a_blank))]
+    series += [Made(USED, labels("GPU-c"), every(15, START, END, with_a_blank_beside))]
     write_blocks(series, data)
     found = read_all(Server(start_prometheus(data).url), Window(START, END, STEP), HistoryOptions())
     values = {d.uuid or "": d.series["used"].values for d in found.telemetry.devices}
@@ -44,5 +50,9 @@ def test_a_peak_between_two_steps_is_seen(peaks):
     assert peaks["GPU-a"] == (9000.0, 4000.0)
 
 
-def test_a_blank_among_the_samples_never_becomes_the_peak(peaks):
-    assert peaks["GPU-b"] == (4000.0, 4000.0), "then only the steps speak"
+def test_a_blank_elsewhere_hides_no_peak(peaks):
+    assert peaks["GPU-b"] == (9000.0, 4000.0)
+
+
+def test_a_blank_never_becomes_the_peak_and_hides_its_own_step_only(peaks):
+    assert peaks["GPU-c"] == (4000.0, 4000.0)

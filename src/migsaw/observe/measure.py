@@ -161,11 +161,15 @@ class _Asking:
         self._ask("last", promql.LATEST, self._times())
 
     def _ask_true_peak(self) -> None:
-        """Between two steps memory may have been higher: what is stored counts, where no blank hides it."""
-        how, window = self._batch.join, self._meter.window
-        series = promql.selector(self._signal.families, self._meter.options.matchers, how.matchers)
-        stored = promql.every_sample(promql.VALUES["peak"], series, window)
-        self._send("peak", promql.joined(stored, self._signal.kept, how.replaces_for(False), how.labels(False)))
+        """Between two steps memory may have been higher: what is stored counts.
+
+        A blank is larger than any number, so it hides what else was stored since the step before it, and no more.
+        """
+        how, matchers = self._batch.join, self._meter.options.matchers
+        each = [promql.selector(self._signal.families, matchers, unit) for unit in [[m] for m in how.matchers] or [[]]]
+        stored = promql.each_step(promql.VALUES["peak"], each, self._meter.window)
+        vector = promql.joined(stored, self._signal.kept, how.replaces_for(False), how.labels(False))
+        self._ask("peak", promql.VALUES["peak"], vector)
 
     def _ask(self, statistic: str, function: str, vector: str) -> float:
         """The sum over the batch: of counts, the number of samples."""

@@ -226,7 +226,7 @@ class Client:
         reason = problem.reason if isinstance(problem, urllib.error.URLError) else problem
         if isinstance(reason, TimeoutError):
             message = f"no whole answer within {self.server.timeout_seconds:g} s"
-            return _Retry(self._error(message, f"give a longer --timeout; or {_SMALLER.removeprefix('give ')}"))
+            return _Retry(self._error(message, _SMALLER))
         words = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
         hint = "is the address right, and does the server run? `kubectl port-forward` ends when its pod does"
         return _Retry(self._error(f"cannot be reached: {words}", hint, is_gone=True))

@@ -99,10 +99,10 @@ def over(function: str, vector: str, window: Window) -> str:
     return function.format(f"({vector})[{milliseconds}ms:{duration(window.step)}]")
 
 
-def every_sample(function: str, series: str, window: Window) -> str:
-    """Over the samples as they were stored, whatever the step: nothing was dropped before."""
-    milliseconds = max(1, round(window.points * window.step * 1000) - 1)
-    return function.format(f"{series}[{milliseconds}ms]")
+def each_step(function: str, selectors: Iterable[str], window: Window) -> str:
+    """Over the samples as they were stored since the step before: nothing was dropped yet."""
+    texts = [function.format(f"{text}[{duration(window.step)}]") for text in selectors]
+    return texts[0] if len(texts) == 1 else f"({' or '.join(texts)})"
 
 
 def timestamps(selectors: Iterable[str]) -> str:
