@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from migsaw.cli.shared import load_catalogue
 from migsaw.fit.rightsize import Wish, right_size, share_of
+from migsaw.fit.rules import is_idle
 from migsaw.model.fits import Fit, Option
 from migsaw.model.refs import PodRef
 from migsaw.model.snapshot import Activity, Gpu, Instance, Memory, Node, Pod, Snapshot
@@ -264,3 +265,71 @@ def test_the_window_is_named_in_the_confidence() -> None:
     found = fit(world([device({"sm": 0.5, "used": 3000.0})], window=week))
     assert found.confidence.startswith("1440 samples in 168 h, 1 device")
     assert DAY.points == 1440
+
+
+# ---- what is not there is not concluded from what is ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"dram": 0.02},  # SM and graphics activity were spikes or blanks, and dropped
+        {"dram": 0.0},
+        {"tensor": 0.5},
+        {"util": 0.0},  # of a GPU instance: DCGM never had it there
+    ],
+)
+def test_without_a_sample_of_sms_or_graphics_nothing_is_said_of_load(values) -> None:
+    found = fit(world([device({**values, "used": 3000.0})]))
+    assert found.verdict == "unknown"
+    assert found.because == "n/a (no valid sample of SM_ACTIVE or GR_ENGINE_ACTIVE)"
+    assert found.chosen is not None
+    assert found.chosen.profile == "3g.40gb"  # it keeps what it has
+
+
+@pytest.mark.parametrize("signal", ["tensor", "occupancy"])
+def test_any_signal_shows_work(signal) -> None:
+    assert fit(world([device({"graphics": 0.0, "sm": 0.0, signal: 0.5, "used": 3000.0})])).verdict != "idle"
+
+
+def test_gpu_util_tells_idleness_of_whole_gpus() -> None:
+    assert fit(world([device({"util": 0.0, "used": 3000.0}, None)])).verdict == "idle"
+
+
+@pytest.mark.parametrize("memory", [{}, {"used": 0.0}])
+def test_memory_that_is_not_known_shrinks_nothing(memory) -> None:
+    found = fit(world([device({"graphics": 0.3, "sm": 0.05, **memory})]))
+    assert found.verdict == "unknown"
+    assert "memory in use is not known" in found.because
+
+
+def test_the_reason_names_memory_where_memory_is_what_forbids() -> None:
+    """38000 + 15 % = 43700 MiB: more than any slice of half a GPU (40192) holds, at 5 % of its SMs."""
+    found = fit(world([device({"graphics": 0.3, "sm": 0.05, "used": 38000.0}, "4g.40gb")]))
+    full = fit(world([device({"graphics": 0.3, "sm": 0.05, "used": 38000.0}, "7g.80gb")]))
+    assert {found.verdict, full.verdict} == {"right"}
+    assert "no cheaper slice holds 43,700 MiB with margin" in found.because
+    assert "no cheaper slice holds 43,700 MiB with margin" in full.because
+
+
+def test_no_more_than_all_of_a_capacity_is_in_use() -> None:
+    """One sample of readings that may trail: 0.4 is over the knee of 0.28, by a power that makes 221 % of it."""
+    found = fit(world([device({"graphics": 0.4, "used": 3000.0}, samples=1)], version="3.3.0"), Wish(points_required=1))
+    assert found.verdict == "right"
+    assert "100% of its capacity is in use (graphics activity 0.40, full from 0.28)" in found.because
+
+
+@pytest.mark.parametrize(
+    ("activity", "idle"),
+    [
+        (None, None),
+        (Activity(), None),
+        (Activity(dram=0.004), None),  # the others were dropped: nothing tells
+        (Activity(tensor=0.5), False),
+        (Activity(graphics=0.0, dram=0.2), False),
+        (Activity(graphics=0.0), True),
+        (Activity(sm=0.0, dram=0.0), True),
+    ],
+)
+def test_one_sample_shows_idleness_only_where_sms_or_graphics_do(activity, idle) -> None:
+    assert is_idle(activity) is idle

@@ -188,3 +188,10 @@ def test_a_snapshot_and_its_sources_do_not_go_together(migsaw, tmp_path):
     done = migsaw("recommend", "--snapshot", tmp_path / "s.json", "--nodes", tmp_path / "n.json")
     assert done.returncode == 2
     assert "--snapshot" in done.stderr
+
+
+def test_a_running_workload_whose_instance_nobody_knows_is_named() -> None:
+    known, lost = pod("bert-0", 0), pod("llama-0", 0)
+    result = found([node(0, ("3g.40gb", "bert-0"), ("3g.40gb", None))], [known, lost], fit("bert", "right", None))
+    assert [row.name for row in result.rows] == ["bert"]
+    assert result.notes[0] == "running, and without a row since nobody says what they hold: ml/Deployment/llama"

@@ -84,9 +84,10 @@ def size_of(board: Board, profile: Profile | None) -> Size | None:
 
 
 def uses_of(series: Mapping[str, Series], role: str | None, version: str | None) -> tuple[Use, ...]:
-    """What bounds the work, by the signals that are there. Graphics activity counts only where SM_ACTIVE is missing."""
+    """What bounds the work. Graphics activity counts only where SM_ACTIVE is missing; where neither is there, nothing
+    is told: bandwidth alone says nothing of the SMs."""
     signals = ["sm"] if _known(series, "sm") else ["graphics"] if _known(series, "graphics") else []
-    signals += ["dram"] if _known(series, "dram") else []
+    signals += ["dram"] if signals and _known(series, "dram") else []
     return tuple(_use(name, series[name], ceiling_of(name, role, version, series[name])) for name in signals)
 
 

@@ -24,7 +24,7 @@ from migsaw.model.fits import Choice, Figure, Fit, Fits, MemoryNeed, Option, Ver
 from migsaw.model.money import dominant_share
 from migsaw.model.refs import PodRef
 from migsaw.model.snapshot import Snapshot
-from migsaw.model.telemetry import Device, Telemetry
+from migsaw.model.telemetry import RATIOS, Device, Telemetry
 
 IDLE = 0.01  # 95th percentile of activity
 LOWER = 0.7  # share of the capacity in use under which a smaller slice is thought of
@@ -139,7 +139,7 @@ def _holding(device: Device, catalogue: Catalogue, version: str | None) -> Holdi
 def _memory(held: Sequence[Holding], telemetry: Telemetry) -> MemoryNeed:
     """The largest peak of all devices, and a margin. A pod that ended or was ended near full memory doubles it."""
     peaks = [math.ceil(s.values.peak) for h in held if (s := h.device.series.get("used")) and s.values]
-    if not peaks:
+    if not any(peaks):  # 0 is no figure of anything that runs
         return MemoryNeed()
     margin = max(MARGIN_MIB, math.ceil(max(peaks) * MARGIN_SHARE))
     return MemoryNeed(max(peaks), margin * 2 if _ended_full(held, telemetry) else margin)
@@ -250,40 +250,55 @@ def _verdict(
     if full := _near_full(held, telemetry):
         return Finding("too_small", full, "a larger slice, or less memory (batch, cache, sequence length)")
     if not all(h.uses for h in held):
-        return Finding("unknown", "n/a (no profiling series: activity is not known, only memory)", NO_PROFILING)
+        return Finding("unknown", "n/a (no valid sample of SM_ACTIVE or GR_ENGINE_ACTIVE)", NO_PROFILING)
     if hungry := _starvation(work, held, snapshot, telemetry, catalogue):
         verdicts: dict[str, Verdict] = {"cpu": "starved_cpu", "input": "starved_input", "suspected": "unknown"}
         return Finding(verdicts[hungry.cause], sentence(hungry), hungry.mend, is_hungry=True)
     if use := _saturated(held):
         text = f"saturated: {brief(use)}"
         return Finding("too_small", text, _faster(held, options), measured_by=shown_use(use))
+    if all(o.memory_mib.peak is None for o in options):
+        return Finding("unknown", "n/a (memory in use is not known, so nothing says which slice would hold it)")
     return _sized(held, options, wish)
 
 
 def _sized(held: Sequence[Holding], options: Sequence[Option], wish: Wish) -> Finding:
     use = max((u for h in held for u in h.uses), key=lambda u: (u.share, u.signal))
-    now, rule = f"{use.share:.0%} of its capacity is in use ({brief(use)})", shown_use(use)
+    now, rule = f"{min(use.share, 1):.0%} of its capacity is in use ({brief(use)})", shown_use(use)
     least = _cheapest(held, options)
     boards = {h.board.key: h.board for h in held}
     if least is None or share_of(boards[least.board], boards[least.board].find(least.profile)) >= max(
         h.cost for h in held
     ):
-        text = f"{now}; no cheaper slice keeps {1 - wish.tolerance:.0%} of the throughput"
-        return Finding("right", text, measured_by=rule)
+        return Finding("right", f"{now}; {_why_no_cheaper(held, options, wish)}", measured_by=rule)
     if use.share >= LOWER:
         return Finding("right", f"{now}; under {LOWER:.0%} a smaller slice would be thought of", measured_by=rule)
     return Finding("too_big", f"{now}; {least.profile} would do", measured_by=rule)
 
 
+def _why_no_cheaper(held: Sequence[Holding], options: Sequence[Option], wish: Wish) -> str:
+    """Memory, where a cheaper slice would be fast enough; else throughput."""
+    boards, cost = {h.board.key: h.board for h in held}, max(h.cost for h in held)
+    for option in options:
+        need, ratio = option.memory_mib, option.throughput_ratio
+        is_cheaper = share_of(boards[option.board], boards[option.board].find(option.profile)) < cost
+        if is_cheaper and not option.fits and need.peak and ratio and ratio.value >= 1 - wish.tolerance:
+            return f"no cheaper slice holds {need.peak + (need.margin or 0):,} MiB with margin"
+    return f"no cheaper slice keeps {1 - wish.tolerance:.0%} of the throughput"
+
+
 def _is_idle(held: Sequence[Holding]) -> bool:
-    """Every signal of activity of every device, GPU_UTIL (percent) where there is nothing better."""
-    for h in held:
-        seen = [s.values.high for name, s in h.device.series.items() if s.values and name in ("graphics", "sm", "dram")]
-        util = h.device.series.get("util")
-        seen += [util.values.high / 100] if util and util.values and not seen else []
-        if not seen or max(seen) >= IDLE:
-            return False
-    return True
+    """No signal of any device shows work, and one that would show any is there: graphics or SM activity, on a whole GPU
+    GPU_UTIL (percent), which means nothing on a GPU instance."""
+    return all(_shows_no_work(h.device) for h in held)
+
+
+def _shows_no_work(device: Device) -> bool:
+    seen = {name: s.values.high for name, s in device.series.items() if s.values and name in RATIOS}
+    util = device.series.get("util")
+    if device.gi_id is None and device.profile is None and util and util.values:
+        seen["util"] = util.values.high / 100
+    return bool(seen.keys() & {"graphics", "sm", "util"}) and max(seen.values()) < IDLE
 
 
 def _near_full(held: Sequence[Holding], telemetry: Telemetry) -> str | None:

@@ -59,11 +59,16 @@ def holdings(snapshot: Snapshot) -> Mapping[str, tuple[Seen, ...]]:
 
 
 def is_idle(activity: Activity | None) -> bool | None:
-    """Whether a sample shows no work; None where nothing was measured."""
+    """Whether a sample shows no work; None where nothing tells.
+
+    Any signal can show work. Only graphics or SM activity can show that there is none: the others are of some work.
+    """
     if activity is None:
         return None
     values = [v for v in (activity.graphics, activity.sm, activity.tensor, activity.dram) if v is not None]
-    return max(values) < IDLE if values else None
+    if any(value >= IDLE for value in values):
+        return False
+    return None if activity.graphics is None and activity.sm is None else True
 
 
 def memory_need(used_mib: int, limit_mib: int | None) -> MemoryNeed:

@@ -90,7 +90,7 @@ def recommend(
         tolerance=tolerance,
         why_not_together=why,
         partial=snapshot.telemetry.partial if snapshot.telemetry else (),
-        notes=_notes(snapshot, len(fleet.gpus) - len(usable)),
+        notes=_notes(snapshot, len(fleet.gpus) - len(usable), holdings),
     )
 
 
@@ -322,8 +322,13 @@ def _together(joint: Joint, held: Mapping[str, int], rates: Rates) -> Together:
     )
 
 
-def _notes(snapshot: Snapshot, left_out: int) -> tuple[str, ...]:
+def _notes(snapshot: Snapshot, left_out: int, holdings: Sequence[Holding]) -> tuple[str, ...]:
     found = []
+    known = {h.who for h in holdings}
+    lost = sorted({"/".join(_workload(p)) for p in snapshot.pods if p.node and p.asks and _workload(p) not in known})
+    if lost:
+        names = ", ".join(lost[:3]) + (" and more" if len(lost) > 3 else "")
+        found.append(f"running, and without a row since nobody says what they hold: {names}")
     if left_out:
         found.append(f"{left_out} GPUs are left out: their placements, or what they hold, are not known")
     return tuple(found)
