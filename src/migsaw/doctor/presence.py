@@ -61,9 +61,8 @@ def profiling_absent(facts: Facts, telemetry: Telemetry) -> Iterator[Evidence]:
     "Managed Prometheus keeps no profiling series",
     cause="Azure Monitor's minimal ingestion profile is on by default and drops every series that is not on its keep "
     "list.",
-    next="In ConfigMap ama-metrics-settings-configmap (kube-system) set dcgmexporter = true under "
-    "default-scrape-settings-enabled, and add DCGM_FI_PROF_.* to dcgmexporter under "
-    "default-targets-metrics-keep-list.",
+    next="Let a scrape job of your own read the exporter and put DCGM_FI_PROF_.* on the keep lists: `migsaw render "
+    "--for telemetry` writes both. The built-in job dcgmexporter would make all instances of a GPU one series (MS123).",
     sources=("learn.microsoft.com: Minimal ingestion profile for Prometheus metrics in Azure Monitor",),
 )
 @of_telemetry
